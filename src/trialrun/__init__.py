@@ -1,0 +1,1 @@
+"""Runs experiments on language models as experiments: budgeted, resumable, ending in numbers to publish."""
