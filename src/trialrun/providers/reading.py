@@ -1,0 +1,35 @@
+"""What all providers share when they count and read text: the token estimate, and the data in a structured reply."""
+
+import msgspec
+
+from trialrun.core.calls import Finish, Request
+from trialrun.core.errors import ReplyUnreadable
+
+BYTES_PER_TOKEN = 4
+_TOKENS_PER_MESSAGE = 3
+
+
+def tokens_of(text: str) -> int:
+    """About how many tokens a text has; never more than it has bytes."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def tokens_in_of(request: Request) -> int:
+    """About how many tokens a request has; less than `core.pricing.most_tokens_in` by construction."""
+    return -(-request.size_bytes // BYTES_PER_TOKEN) + _TOKENS_PER_MESSAGE * (len(request.messages) + 1)
+
+
+def data_of(text: str, finish: Finish, request: Request) -> object:
+    """The structured data in a reply to a request with a schema; None without one, or when the model declined."""
+    if request.schema is None or finish == "refusal":
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        if finish == "length":
+            raise ReplyUnreadable(
+                f"the reply was cut at max_tokens ({request.max_tokens}) before its JSON was complete",
+                fix="raise `max_tokens`, or ask for less",
+            ) from error
+        raise ReplyUnreadable(f"the reply is not JSON, though a schema was asked for: {error}") from error
