@@ -31,7 +31,7 @@ LONGER_FOR_A_REASON: dict[str, str] = {}
 def tracked_files() -> list[Path]:
     """Files in git, and new ones that git does not ignore."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         text=True,
