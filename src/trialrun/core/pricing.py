@@ -1,0 +1,42 @@
+"""What a call costs, and the most that it can cost.
+
+I4. The ceiling is a true upper bound: an input token is at least one byte, a chat template adds at most a fixed number
+    of tokens for each message, and the output (reasoning included) is bounded by the limit that is always sent.
+"""
+
+from decimal import Decimal
+
+from trialrun.core.calls import Request, Usage
+from trialrun.core.study import Price
+
+TEMPLATE_TOKENS = 64
+"""Begin, end and role marks of a chat template, and what a provider adds of its own, for the request as a whole."""
+TEMPLATE_TOKENS_PER_MESSAGE = 16
+
+_MILLION = Decimal(1_000_000)
+_ZERO = Decimal(0)
+
+
+def most_tokens_in(request: Request) -> int:
+    """More input tokens than this are impossible."""
+    return request.size_bytes + TEMPLATE_TOKENS + TEMPLATE_TOKENS_PER_MESSAGE * len(request.messages)
+
+
+def ceiling_usd(request: Request, price: Price) -> Decimal:
+    """More than this the call cannot cost."""
+    dearest_in = max(price.input, price.cached_input or _ZERO, price.cache_write or _ZERO)
+    return (most_tokens_in(request) * dearest_in + request.max_tokens * price.output) / _MILLION
+
+
+def cost_usd(usage: Usage, price: Price) -> Decimal:
+    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones."""
+    cached_rate = price.input if price.cached_input is None else price.cached_input
+    write_rate = price.input if price.cache_write is None else price.cache_write
+    fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_cache_write
+    total = (
+        fresh * price.input
+        + usage.tokens_cached * cached_rate
+        + usage.tokens_cache_write * write_rate
+        + usage.tokens_out * price.output
+    )
+    return total / _MILLION

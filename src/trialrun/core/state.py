@@ -1,0 +1,152 @@
+"""Fold of the facts of one trial: its status, outcome, money and counts. Always recomputable from the journal."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from trialrun.core import facts as f
+
+ENDED: frozenset[f.Status] = frozenset({"done", "failed", "timed_out", "cancelled"})
+"""A run does not take these up again by itself. `stopped_by_budget`, `parked` and `running` it does."""
+
+_ZERO = Decimal(0)
+
+
+@dataclass(kw_only=True, slots=True)
+class TrialState:
+    """Where one trial stands. Only `apply` changes it."""
+
+    id: str
+    condition: str = ""
+    levels: dict[str, str] = field(default_factory=dict[str, str])
+    replicate: int = 0
+    block: int = 0
+    planned: int = 0
+    actual: int = 0
+    spec: str = ""
+    status: f.Status = "planned"
+    reason: str = ""
+    boundary: str = ""
+    waiting_for: str = ""
+    values: dict[str, object] = field(default_factory=dict[str, object])
+    end_reason: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    spent_usd: Decimal = _ZERO
+    unknown_costs: int = 0
+    """Calls whose cost is not known; they are missing from `spent_usd`, never counted as 0."""
+    calls: int = 0
+    attempts: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    turns: int = 0
+    generation: int = 0
+    forked_from: str = ""
+    holds: dict[tuple[str, int], Decimal] = field(default_factory=dict[tuple[str, int], Decimal])
+    """Attempts whose cost is open, at their ceilings."""
+    lost_holds_usd: Decimal = _ZERO
+    """Holds known only as a sum, when the state was read back from a stored row."""
+    doubts: int = 0
+
+    @property
+    def held_usd(self) -> Decimal:
+        return sum(self.holds.values(), self.lost_holds_usd)
+
+    @property
+    def is_ended(self) -> bool:
+        return self.status in ENDED
+
+    def apply(self, fact: f.TrialFact, at: float) -> None:
+        """Take one more fact of this trial into account."""
+        match fact:
+            case f.Held():
+                self.attempts += 1
+                self.holds[fact.at, fact.attempt] = fact.ceiling_usd or _ZERO
+            case f.Settled():
+                self._settle(fact)
+            case f.Released():
+                self.holds.pop((fact.at, fact.attempt), None)
+            case f.Doubted():
+                self.doubts += 1
+            case f.Confirmed():
+                self._confirm(fact)
+            case f.Answered():
+                self._answer(fact)
+            case f.TurnBegan():
+                self.turns = max(self.turns, fact.turn)
+            case f.Started():
+                self._start(fact, at)
+            case f.Forked():
+                self.forked_from = fact.source
+            case f.Superseded():
+                self._begin_anew()
+            case f.Retried():
+                self._take_up()
+            case f.Waiting():
+                self.status = "parked"
+                self.waiting_for = fact.waiting_for
+            case f.Finished():
+                self.values, self.end_reason = fact.values, fact.end_reason
+                self._end("done", at)
+            case f.Failed():
+                self.boundary = fact.boundary
+                self._end("failed", at, fact.reason)
+            case f.TimedOut():
+                self.boundary = "limit"
+                self._end("timed_out", at, fact.reason)
+            case f.Cancelled():
+                self._end("cancelled", at, fact.reason)
+            case f.StoppedByBudget():
+                self.status, self.reason = "stopped_by_budget", f"the {fact.level} budget"
+            case (
+                f.GaveUp() | f.Said() | f.Measured() | f.StateLogged() | f.ArtefactKept() | f.Ticked() | f.Asked()
+                | f.ActBegan() | f.ActEnded()
+            ):  # fmt: skip
+                pass
+
+    def _start(self, fact: f.Started, at: float) -> None:
+        self.condition, self.levels, self.replicate = fact.condition, fact.levels, fact.replicate
+        self.block, self.planned, self.actual, self.spec = fact.block, fact.planned, fact.actual, fact.spec
+        self.started_at = at
+        self.status = "running"
+
+    def _settle(self, fact: f.Settled) -> None:
+        self.calls += 1
+        if fact.cost_usd is None:
+            # Paid, and nobody can say how much: the hold stays.
+            self.unknown_costs += 1
+        else:
+            self.holds.pop((fact.at, fact.attempt), None)
+            self.spent_usd += fact.cost_usd
+        if fact.usage is not None:
+            self.tokens_in += fact.usage.tokens_in
+            self.tokens_out += fact.usage.tokens_out
+
+    def _confirm(self, fact: f.Confirmed) -> None:
+        self.holds.pop((fact.at, fact.attempt), None)
+        self.spent_usd += fact.cost_usd
+        self.doubts = max(0, self.doubts - 1)
+
+    def _answer(self, fact: f.Answered) -> None:
+        """What the trial waited for has come: it can go on."""
+        if self.status == "parked" and self.waiting_for == f"human:{fact.at}":
+            self.status, self.waiting_for = "running", ""
+
+    def _end(self, status: f.Status, at: float, reason: str = "") -> None:
+        self.status, self.reason, self.ended_at, self.waiting_for = status, reason, at, ""
+
+    def _take_up(self) -> None:
+        self.status, self.reason, self.boundary, self.ended_at = "running", "", "", None
+
+    def _begin_anew(self) -> None:
+        self._take_up()
+        self.status = "planned"
+        self.values, self.end_reason, self.waiting_for, self.turns = {}, "", "", 0
+        self.generation += 1
+
+
+def in_force(entries: list[f.Entry]) -> list[f.Entry]:
+    """The entries of a trial that still count: those after the last time that it began anew."""
+    for place in range(len(entries) - 1, -1, -1):
+        if isinstance(entries[place].fact, f.Superseded):
+            return entries[place + 1 :]
+    return entries

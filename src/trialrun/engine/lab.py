@@ -1,0 +1,445 @@
+"""A trial's view of the world: numbers what it does, seeds its chance, and answers from the record first.
+
+L1. Positions are numbered in the order of the procedure's own code; branches get theirs before they start. So an
+    address means the same thing in every replay, whatever the timing.
+L2. What comes back is in the journal before the procedure sees it. The journal keeps the order of appends, so a fact
+    that is durable implies all earlier ones; only what reaches outside waits for the disk.
+L3. A recorded answer is given only to the same question. Another question at the address is reported, never answered.
+"""
+
+import random
+from asyncio import Task, TaskGroup, current_task, timeout
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from trialrun.core import chance
+from trialrun.core import errors as e
+from trialrun.core import facts as f
+from trialrun.core.calls import Call, Message, Reply, Request
+from trialrun.core.identity import text_hash
+from trialrun.core.ports import Utterance
+from trialrun.core.study import Party
+from trialrun.engine import templates
+from trialrun.engine.record import what_changed
+from trialrun.engine.sitting import Sitting
+
+T = TypeVar("T")
+_UNGIVEN: Any = object()
+_PARAMETERS = ("temperature", "top_p", "max_tokens", "stop")
+_RECALLED = {
+    "Throttled": e.Throttled,
+    "Unavailable": e.Unavailable,
+    "CallTimedOut": e.CallTimedOut,
+    "RequestRefused": e.RequestRefused,
+}
+
+
+class StudyLab:
+    """The lab of one task of one trial."""
+
+    def __init__(self, sitting: Sitting, *, scope: str = "") -> None:
+        self._sitting = sitting
+        self._scope = scope
+        self._position = 0
+        self._streams: dict[str, random.Random] = {}
+        self._owner: Task[Any] | None = None
+
+    # --- where we are -----------------------------------------------------------------------------------------------
+
+    @property
+    def turn(self) -> int:
+        return self._sitting.turn
+
+    @property
+    def transcript(self) -> Sequence[Utterance]:
+        return tuple(self._sitting.transcript)
+
+    @asynccontextmanager
+    async def next_turn(self, number: int | None = None) -> AsyncIterator[int]:
+        """One round of the procedure: numbers what happens in it, and bounds its time."""
+        address = self._next()
+        if self._scope:
+            raise e.ProcedureError(
+                "a branch of `lab.together` began a turn", where=self._place(address), fix="begin turns outside"
+            )
+        turn = self._sitting.turn + 1 if number is None else number
+        self._record(f.TurnBegan(at=address, turn=turn))
+        self._sitting.turn = turn
+        limit = self._sitting.limits.turn_timeout_s
+        bound = timeout(limit)
+        try:
+            async with bound:
+                yield turn
+        except TimeoutError as error:
+            if not bound.expired():
+                raise
+            raise e.TrialTimeout(f"turn {turn} took longer than {limit} s", where="turn") from error
+
+    # --- models -----------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        who: str | Party,
+        prompt: str | Sequence[Message],
+        *,
+        system: str | None = None,
+        schema: Mapping[str, object] | None = None,
+        purpose: str = "",
+        **params: object,
+    ) -> Reply:
+        address = self._next()
+        party = self._party(who)
+        request = self._request(party, prompt, system, schema, params)
+        known = self._known_reply(address, request)
+        if known is not None:
+            self._sitting.asked[party.name] = (address, request.messages)
+            return known
+        if self._sitting.mode == "verify":
+            raise self._not_recorded(address, f"a call to `{party.name}`")
+        return await self._ask_now(address, party, request, purpose)
+
+    async def _ask_now(self, address: str, party: Party, request: Request, purpose: str) -> Reply:
+        sitting = self._sitting
+        call = Call(
+            trial=sitting.trial.id,
+            condition=sitting.trial.condition.id,
+            address=address,
+            party=party.name,
+            purpose=purpose,
+            turn=sitting.turn,
+            request=request,
+            key=chance.derive(sitting.trial.key, "call", address),
+        )
+        delta, texts = sitting.delta_of(party.name, request)
+        before = sitting.record.attempts.get(address, 0)
+        try:
+            answer = await sitting.door.ask(call, attempts_before=before, delta=delta, texts=texts)
+        except (e.StudyStop, e.StoreError) as error:
+            sitting.stop = error
+            raise
+        except (e.TrialrunError, e.Parked, e.Drained):
+            raise
+        except Exception as error:
+            raise e.KernelBug(f"{type(error).__name__}: {error}") from error
+        sitting.asked[party.name] = (address, request.messages)
+        return _reply(answer.settled, answer.text, request, address)
+
+    def _known_reply(self, address: str, request: Request) -> Reply | None:
+        record = self._sitting.record
+        settled, gave_up = record.replies.get(address), record.gave_up.get(address)
+        held = record.requests.get(address)
+        if held is not None and held.fingerprint != request.fingerprint:
+            self._differs(address, what_changed(record, address, request))
+        if settled is not None:
+            if settled.unreadable:
+                raise e.ReplyUnreadable(settled.unreadable, where=self._place(address))
+            return _reply(settled, record.texts[settled.text], request, address)
+        if gave_up is not None:
+            raise _RECALLED.get(gave_up.error, e.RequestRefused)(gave_up.reason)
+        return None
+
+    def _request(
+        self,
+        party: Party,
+        prompt: str | Sequence[Message],
+        system: str | None,
+        schema: Mapping[str, object] | None,
+        params: Mapping[str, object],
+    ) -> Request:
+        if party.kind != "model":
+            raise e.ProcedureError(
+                f"party `{party.name}` is a {party.kind}, not a model",
+                fix=f"give `parties.{party.name}` a model, or do not ask it",
+            )
+        if system is None and party.prompt:
+            system = templates.render(party.prompt, party.values, where=party.name)
+        messages = [Message("system", system)] if system else []
+        messages += [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
+        given = {name: params[name] for name in _PARAMETERS if name in params}
+        extra = {name: value for name, value in params.items() if name not in _PARAMETERS}
+        fields: dict[str, Any] = {
+            "temperature": party.temperature,
+            "top_p": party.top_p,
+            "max_tokens": party.max_tokens,
+            "stop": party.stop,
+        } | given
+        return Request(
+            model=party.model,
+            messages=tuple(messages),
+            schema=dict(schema) if schema else None,
+            params={**party.params, **extra},
+            **fields,
+        )
+
+    def _party(self, who: str | Party) -> Party:
+        parties = self._sitting.spec.parties
+        name = who if isinstance(who, str) else who.name
+        if name in parties:
+            return parties[name]
+        if isinstance(who, Party):
+            return who
+        if "/" in who:
+            return Party(name=who, model=who)
+        raise e.ProcedureError(
+            f"there is no party `{who}` in this study",
+            fix=f"ask one of {', '.join(sorted(parties))}, or a model by name (`provider/model`)",
+        )
+
+    # --- people and deeds -------------------------------------------------------------------------------------------
+
+    async def ask_human(
+        self,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        party: str = "human",
+        check: Callable[[str], str | None] | None = None,
+    ) -> str:
+        """Put a question to a person. The trial is parked until the answer is there."""
+        complaint = ""
+        while True:
+            answer = self._human(complaint + question, tuple(options), party)
+            wrong = check(answer) if check else None
+            if wrong is None and options and answer not in options:
+                wrong = f"`{answer}` is none of {', '.join(options)}."
+            if wrong is None:
+                return answer
+            complaint = f"{wrong} "
+
+    def _human(self, question: str, options: tuple[str, ...], party: str) -> str:
+        address = self._next()
+        sitting = self._sitting
+        self._record(f.Asked(at=address, turn=sitting.turn, party=party, question=question, options=options))
+        answered = sitting.record.answers.get(address)
+        if answered is not None:
+            return answered.answer
+        if sitting.mode == "verify":
+            raise self._not_recorded(address, "a question to a human")
+        if sitting.mode == "live":
+            raise e.Parked(f"human:{address}")
+        draw = random.Random(chance.integer(chance.derive(sitting.trial.key, "human", address)))
+        answer = draw.choice(options) if options else f"(rehearsed answer {draw.randrange(1000)})"
+        sitting.write(f.Answered(at=address, answer=answer, by="rehearsal"))
+        return answer
+
+    async def act(
+        self,
+        name: str,
+        do: Callable[[], Awaitable[T]],
+        *,
+        recover: Callable[[], Awaitable[T]] | None = None,
+        rehearsed: T = _UNGIVEN,
+    ) -> T:
+        """Do something to the world, once. After a kill in the middle, `recover` finds out what came of it."""
+        address = self._next()
+        sitting = self._sitting
+        known = sitting.record.results.get(address)
+        began = isinstance(sitting.record.deeds.get(address), f.ActBegan)
+        self._record(f.ActBegan(at=address, name=name, turn=sitting.turn))
+        if known is not None:
+            return cast(T, known.result)
+        if sitting.mode == "verify":
+            raise self._not_recorded(address, f"the act `{name}`")
+        if sitting.mode in ("walk", "rehearsal") and rehearsed is not _UNGIVEN:
+            result = rehearsed
+        elif sitting.mode == "walk":
+            raise e.Parked(f"act:{name}")
+        elif began and recover is None:
+            raise e.ProcedureError(
+                f"the act `{name}` was cut off in the middle, and nobody knows whether it happened",
+                where=self._place(address),
+                fix="give `lab.act` a `recover` that finds out, or look yourself and run with `--retry-failed`",
+            )
+        else:
+            await sitting.journal.commit()
+            result = await (recover() if began and recover else do())
+        plain = _plain(result, self._place(address))
+        sitting.write(f.ActEnded(at=address, name=name, result=plain))
+        await sitting.journal.commit()
+        return cast(T, plain)
+
+    async def together(self, *branches: "Callable[[StudyLab], Awaitable[T]]") -> list[T]:
+        """Run branches side by side. All of them come to their end, or to where they wait, before any error shows:
+        a failure in one must not cancel another's call in flight, which is paid."""
+        address = self._next()
+        labs = [StudyLab(self._sitting, scope=f"{address}.{number}") for number in range(len(branches))]
+        results: list[T | BaseException] = []
+        async with TaskGroup() as group:
+            tasks = [
+                group.create_task(_caught(branch, lab)) for branch, lab in zip(branches, labs, strict=True)
+            ]
+        results = [task.result() for task in tasks]
+        errors = [result for result in results if isinstance(result, BaseException)]
+        if errors:
+            raise min(errors, key=_urgency)
+        return cast(list[T], results)
+
+    # --- what is recorded -------------------------------------------------------------------------------------------
+
+    def say(self, party: str, text: str | Reply, *, to: Sequence[str] = ()) -> None:
+        """Record an utterance. `to` names who hears it; empty means everybody."""
+        address = self._next()
+        words = str(text)
+        name = text_hash(words)
+        said = f.Said(
+            at=address,
+            turn=self._sitting.turn,
+            party=party,
+            text=name,
+            call=text.address if isinstance(text, Reply) else "",
+            audience=tuple(to),
+        )
+        self._record(said, {name: words})
+        self._sitting.transcript.append(
+            Utterance(turn=self._sitting.turn, party=party, text=words, audience=tuple(to))
+        )
+
+    def heard_by(self, party: str) -> list[Message]:
+        """The conversation as this party knows it: its own words as assistant, all others as user."""
+        return [
+            Message("assistant" if said.party == party else "user", said.text)
+            for said in self._sitting.transcript
+            if said.party == party or not said.audience or party in said.audience
+        ]
+
+    def measure(self, name: str, value: str | int | float | bool | None, *, note: str = "") -> None:
+        """Record a value. None is missing, and `note` says why."""
+        address = self._next()
+        self._record(f.Measured(at=address, name=name, value=value, turn=self._sitting.turn, note=note))
+
+    def state(self, party: str, **values: object) -> None:
+        """Log the hidden state of a party."""
+        address = self._next()
+        plain = _plain(values, self._place(address))
+        self._record(f.StateLogged(at=address, turn=self._sitting.turn, party=party, values=plain))
+
+    def keep(self, name: str, content: str | bytes, *, media_type: str = "text/plain") -> None:
+        """Keep an artefact under a name."""
+        address = self._next()
+        hash_ = text_hash(content)
+        size = len(content.encode("utf-8", "surrogatepass")) if isinstance(content, str) else len(content)
+        fact = f.ArtefactKept(
+            at=address, name=name, content=hash_, media_type=media_type, size_bytes=size, turn=self._sitting.turn
+        )
+        self._record(fact, {hash_: content})
+
+    def now(self) -> datetime:
+        """The time, as it was when the trial first came here."""
+        address = self._next()
+        known = self._sitting.record.deeds.get(address)
+        seconds = known.now if isinstance(known, f.Ticked) else self._sitting.clock.now()
+        self._record(f.Ticked(at=address, now=seconds))
+        return datetime.fromtimestamp(seconds, UTC)
+
+    # --- chance and prompts -----------------------------------------------------------------------------------------
+
+    def random(self, stream: str = "procedure") -> random.Random:
+        """The stream with this name. It belongs to this trial and branch alone, and to nobody else's draws."""
+        self._check_owner()
+        if stream not in self._streams:
+            key = chance.derive(self._sitting.trial.key, "stream", self._scope, stream)
+            self._streams[stream] = random.Random(chance.integer(key))
+        return self._streams[stream]
+
+    def render(self, party: str, **values: object) -> str:
+        """The party's prompt with its values, and these, put in."""
+        spec = self._party(party)
+        return templates.render(spec.prompt, {**spec.values, **values}, where=spec.name)
+
+    # --- the machinery ----------------------------------------------------------------------------------------------
+
+    def _next(self) -> str:
+        """The address of what happens now."""
+        self._check_owner()
+        if self._sitting.is_revoked:
+            raise e.Drained
+        address = f"{self._scope}.{self._position}" if self._scope else str(self._position)
+        self._position += 1
+        self._sitting.visited.add(address)
+        return address
+
+    def _check_owner(self) -> None:
+        task = current_task()
+        if self._owner is None:
+            self._owner = task
+        elif task is not self._owner:
+            raise e.ProcedureError(
+                "a lab was used from another task than its own, so the order of what happens depends on timing",
+                where=self._sitting.trial.id,
+                fix="run work side by side with `lab.together(...)`: each branch gets a lab of its own; "
+                "bound time with `asyncio.timeout`, not `asyncio.wait_for`",
+            )
+
+    def _record(self, fact: f.TrialFact, texts: Mapping[str, str | bytes] | None = None) -> None:
+        """Write a fact, or, if the record has one at this address, make sure that it is the same."""
+        address: str = getattr(fact, "at")  # noqa: B009 - every deed has one; the union is wider than the deeds
+        known = self._sitting.record.deeds.get(address)
+        if known is None:
+            if self._sitting.mode == "verify":
+                raise self._not_recorded(address, f.tag_of(fact))
+            self._sitting.write(fact, texts)
+        elif known != fact:
+            self._differs(address, f"{_words(known)} became {_words(fact)}")
+
+    def _differs(self, address: str, how: str) -> None:
+        if self._sitting.mode == "verify":
+            self._sitting.differences.append(f"{self._place(address)}: {how}")
+            return
+        raise e.ReplayMismatch(
+            f"the trial does something else than before: {how}",
+            where=self._place(address),
+            fix="a procedure may depend on nothing but its trial and its lab: no clock, set order, or global random; "
+            "if you changed it on purpose, run with `--redo`",
+        )
+
+    def _not_recorded(self, address: str, what: str) -> e.ReplayMismatch:
+        return e.ReplayMismatch(f"{what} is not in the journal", where=self._place(address))
+
+    def _place(self, address: str) -> str:
+        return f"{self._sitting.trial.id}/{address}"
+
+
+async def _caught(branch: Callable[[StudyLab], Awaitable[T]], lab: StudyLab) -> T | BaseException:
+    try:
+        return await branch(lab)
+    except (Exception, e.Parked, e.Drained) as error:
+        return error
+
+
+def _urgency(error: BaseException) -> int:
+    """Which of several errors speaks for all: what stops the study before what fails the trial before waiting."""
+    ranks: tuple[type[BaseException], ...] = (e.Drained, e.StoreError, e.StudyStop, Exception, e.Parked)
+    return next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
+
+
+def _reply(settled: f.Settled, text: str, request: Request, address: str) -> Reply:
+    data: object = None
+    if request.schema is not None and settled.finish == "stop":
+        data = msgspec.json.decode(text.encode())
+    return Reply(
+        text=text,
+        finish=settled.finish,
+        data=data,
+        model=settled.model,
+        usage=settled.usage,
+        cost_usd=settled.cost_usd,
+        address=address,
+    )
+
+
+def _plain(value: Any, where: str) -> Any:
+    """The value as it will come back from the journal."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError) as error:
+        raise e.ProcedureError(
+            f"not plain data: {error}", where=where, fix="use numbers, texts, lists and mappings"
+        ) from error
+
+
+def _words(fact: f.TrialFact) -> str:
+    return f"{f.tag_of(fact)} {msgspec.json.encode(fact).decode()[:120]}"

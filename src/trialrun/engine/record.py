@@ -1,0 +1,116 @@
+"""What is already known of a trial, by address: the answers of a replay."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trialrun.core import facts as f
+from trialrun.core.calls import Request, Role
+from trialrun.core.identity import text_hash
+
+
+@dataclass(kw_only=True, slots=True)
+class Record:
+    """The facts of one trial that are in force, indexed for replay."""
+
+    replies: dict[str, f.Settled] = field(default_factory=dict[str, f.Settled])
+    gave_up: dict[str, f.GaveUp] = field(default_factory=dict[str, f.GaveUp])
+    attempts: dict[str, int] = field(default_factory=dict[str, int])
+    requests: dict[str, f.Held] = field(default_factory=dict[str, f.Held])
+    deeds: dict[str, f.TrialFact] = field(default_factory=dict[str, f.TrialFact])
+    """Said, Measured, StateLogged, ArtefactKept, Ticked, TurnBegan, Asked, ActBegan: one at each address."""
+    answers: dict[str, f.Answered] = field(default_factory=dict[str, f.Answered])
+    results: dict[str, f.ActEnded] = field(default_factory=dict[str, f.ActEnded])
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, entries: Iterable[f.Entry], texts: Mapping[str, str]) -> "Record":
+        record = cls(texts=texts)
+        for entry in entries:
+            record._take(entry.fact)
+        return record
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.attempts or self.deeds)
+
+    def addresses(self) -> set[str]:
+        """Everything that happened in the trial, for the check that a replay came by all of it."""
+        return set(self.replies) | set(self.gave_up) | set(self.deeds)
+
+    def request_at(self, address: str) -> list[tuple[Role, f.Hash]]:
+        """The messages of the call at this address, put together from the differences."""
+        held = self.requests.get(address)
+        if held is None or held.request is None:
+            return []
+        delta = held.request
+        before = self.request_at(delta.base)[: delta.keep] if delta.base else []
+        return before + list(delta.add)
+
+    def _take(self, fact: f.Fact) -> None:
+        match fact:
+            case f.Held():
+                self.attempts[fact.at] = max(self.attempts.get(fact.at, 0), fact.attempt)
+                if fact.request is not None:
+                    self.requests[fact.at] = fact
+            case f.Settled():
+                self.replies[fact.at] = fact
+            case f.GaveUp():
+                self.gave_up[fact.at] = fact
+            case f.Answered():
+                self.answers[fact.at] = fact
+            case f.ActEnded():
+                self.results[fact.at] = fact
+            case f.Retried():
+                self._forget_failures()
+            case (
+                f.Said() | f.Measured() | f.StateLogged() | f.ArtefactKept() | f.Ticked() | f.TurnBegan()
+                | f.Asked() | f.ActBegan()
+            ):  # fmt: skip
+                self.deeds[fact.at] = fact
+            case _:
+                pass
+
+    def _forget_failures(self) -> None:
+        """A retried trial asks again what broke; what was answered stays answered."""
+        self.gave_up.clear()
+        self.replies = {at: settled for at, settled in self.replies.items() if not settled.unreadable}
+
+
+def hashes_of(entries: Iterable[f.Entry]) -> set[f.Hash]:
+    """The texts that a replay needs: those of replies."""
+    return {entry.fact.text for entry in entries if isinstance(entry.fact, f.Settled) and entry.fact.text}
+
+
+def before_turn(entries: Sequence[f.Entry], turn: int) -> list[f.Entry]:
+    """What happened before this turn began: the part that a fork shares with its source."""
+    for place, entry in enumerate(entries):
+        if isinstance(entry.fact, f.TurnBegan) and entry.fact.turn >= turn:
+            return list(entries[:place])
+    return list(entries)
+
+
+def what_changed(record: Record, address: str, request: Request) -> str:
+    """How a request differs from the one recorded at its address, in words."""
+    held = record.requests.get(address)
+    if held is None or held.request is None:
+        return "nothing was asked here before"
+    then = held.request
+    fields: list[tuple[str, object, object]] = [
+        ("model", held.model, request.model),
+        ("max_tokens", then.max_tokens, request.max_tokens),
+        ("temperature", then.temperature, request.temperature),
+        ("top_p", then.top_p, request.top_p),
+        ("stop", then.stop, request.stop),
+        ("schema", then.schema, request.schema),
+        ("params", then.params, request.params),
+    ]
+    changed = [f"{name}: {old!r} became {new!r}" for name, old, new in fields if old != new]
+    old_messages = record.request_at(address)
+    new_messages = [(message.role, text_hash(message.text)) for message in request.messages]
+    for number, (old, new) in enumerate(zip(old_messages, new_messages, strict=False), start=1):
+        if old != new:
+            changed.append(f"message {number} ({new[0]}) has another text")
+            break
+    if len(old_messages) != len(new_messages):
+        changed.append(f"{len(old_messages)} messages became {len(new_messages)}")
+    return "; ".join(changed) or "the request is spelled differently"

@@ -1,0 +1,89 @@
+"""What all labs of one trial share: the trial, its record, its transcript, and the way to journal and gateway."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trialrun.core import facts as f
+from trialrun.core.calls import Message, Request
+from trialrun.core.errors import StoreError, StudyStop
+from trialrun.core.identity import text_hash
+from trialrun.core.ports import Clock, Door, Journal, Utterance
+from trialrun.core.study import Limits, Spec, Trial
+from trialrun.engine.record import Record
+
+Mode = Literal["live", "rehearsal", "walk", "verify"]
+"""walk: plan follows the procedure and nothing may happen. verify: everything must come from the journal."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Sitting:
+    """One trial while it is open."""
+
+    trial: Trial
+    record: Record
+    journal: Journal
+    door: Door
+    clock: Clock
+    limits: Limits
+    mode: Mode = "live"
+    before_fork: Spec | None = None
+    """The specification of the trial that this one branches off, in force before `fork_turn`."""
+    fork_turn: int = 0
+    turn: int = 0
+    transcript: list[Utterance] = field(default_factory=list[Utterance])
+    asked: dict[str, tuple[str, tuple[Message, ...]]] = field(
+        default_factory=dict[str, tuple[str, tuple[Message, ...]]]
+    )
+    """The last answered request of each party: its address and messages. The next is written as a difference to it."""
+    stop: StudyStop | StoreError | None = None
+    """Why this trial cannot go on, kept in case the procedure swallows the exception."""
+    is_revoked: bool = False
+    visited: set[str] = field(default_factory=set[str])
+    differences: list[str] = field(default_factory=list[str])
+    """What a verifying replay found to differ from the journal."""
+
+    @property
+    def spec(self) -> Spec:
+        """The specification in force in this turn."""
+        if self.before_fork is not None and self.turn < self.fork_turn:
+            return self.before_fork
+        return self.trial.spec
+
+    def write(self, fact: f.TrialFact, texts: Mapping[str, str | bytes] | None = None) -> None:
+        self.journal.append(self.trial.id, [fact], texts)
+
+    def delta_of(self, party: str, request: Request) -> tuple[f.RequestDelta, dict[str, str | bytes]]:
+        """The request as the difference to the party's last one, and the texts that are new in it."""
+        base, keep = "", 0
+        if party in self.asked:
+            base, before = self.asked[party]
+            keep = _common(before, request.messages)
+            base = base if keep else ""
+        texts: dict[str, str | bytes] = {}
+        add: list[tuple[f.Role, f.Hash]] = []
+        for message in request.messages[keep:]:
+            name = text_hash(message.text)
+            texts[name] = message.text
+            add.append((message.role, name))
+        delta = f.RequestDelta(
+            add=add,
+            base=base,
+            keep=keep,
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            stop=request.stop,
+            schema=request.schema,
+            params=request.params,
+        )
+        return delta, texts
+
+
+def _common(before: Sequence[Message], now: Sequence[Message]) -> int:
+    count = 0
+    for old, new in zip(before, now, strict=False):
+        if old != new:
+            break
+        count += 1
+    return count

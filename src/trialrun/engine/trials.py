@@ -1,0 +1,136 @@
+"""Runs one trial and turns its ending into a fact.
+
+T1. A trial is finished only when everything that it recorded is durable before it.
+T2. What ends a trial from outside (budget, quota, a stop, parking) leaves it unfinished, never failed.
+T3. An exception of a procedure fails that trial alone. An error of ours is not caught here: it stops the run.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from trialrun.core import errors as e
+from trialrun.core import facts as f
+from trialrun.core.ports import Outcome, Procedure
+from trialrun.core.study import Trial
+from trialrun.engine.lab import StudyLab
+from trialrun.engine.sitting import Sitting
+
+GRACE_S = 5.0
+"""So long a procedure may take to leave after it was cancelled."""
+
+
+async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | None:
+    """Run the trial from its beginning; what is recorded is answered from the record.
+
+    Returns the fact that ends or parks it, not yet appended; None when the run is draining. Raises what stops the
+    study: StudyStop, StoreError, KernelBug.
+    """
+    lab = StudyLab(sitting)
+    limit_s = sitting.limits.trial_timeout_s
+    task = asyncio.create_task(_procedure(procedure, sitting.trial, lab), name=sitting.trial.id)
+    try:
+        await asyncio.wait({task}, timeout=limit_s)
+    except asyncio.CancelledError:
+        await _end(task, sitting)
+        raise
+    if task.done():
+        return _ending(task, sitting)
+    left = await _end(task, sitting)
+    reason = f"the trial took longer than {limit_s} s"
+    if not left:
+        reason += f", and its procedure did not stop within {GRACE_S:.0f} s of being cancelled"
+    return f.TimedOut(scope="trial", limit_s=limit_s or 0.0, reason=reason)
+
+
+async def _procedure(procedure: Procedure, trial: Trial, lab: StudyLab) -> Outcome:
+    return outcome_of(await procedure.run(trial, lab))
+
+
+async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
+    """Cancel the procedure and give it a moment to leave. Its lab is closed to it in any case."""
+    task.cancel()
+    await asyncio.wait({task}, timeout=GRACE_S)
+    sitting.is_revoked = True
+    if task.done() and not task.cancelled():
+        task.exception()
+    return task.done()
+
+
+def _ending(task: "asyncio.Task[Outcome]", sitting: Sitting) -> f.TrialFact | None:
+    # A procedure with a broad `except` may have swallowed the stop and gone on without the answer.
+    if sitting.stop is not None:
+        return _stopped(sitting.stop)
+    if task.cancelled():
+        return _failed("procedure", "CancelledError", "the procedure cancelled itself", sitting)
+    error = task.exception()
+    match error:
+        case None:
+            return f.Finished(values=dict(task.result().values), end_reason=task.result().end_reason)
+        case e.Parked():
+            return f.Waiting(waiting_for=error.waiting_for)
+        case e.Drained():
+            return None
+        case e.StudyStop() | e.StoreError():
+            return _stopped(error)
+        case e.TrialTimeout():
+            return f.TimedOut(scope="turn", limit_s=sitting.limits.turn_timeout_s or 0.0, reason=error.what)
+        case e.TrialError():
+            reason = f"{error.what}; {error.fix}" if error.fix else error.what
+            return _failed(error.boundary, type(error).__name__, reason, error.where)
+        case Exception():
+            return _failed("procedure", type(error).__name__, _raised(error))
+        case _:
+            raise error
+
+
+def _stopped(error: e.StudyStop | e.StoreError) -> f.TrialFact:
+    """A condition's or a trial's own cap ends only this trial; everything else stops the study."""
+    if isinstance(error, e.BudgetExhausted) and error.level != "study":
+        return f.StoppedByBudget(level=error.level)
+    raise error
+
+
+def _failed(boundary: e.Boundary, error: str, reason: str, at: str = "") -> f.Failed:
+    return f.Failed(boundary=boundary, error=error, reason=reason, at=at)
+
+
+def _raised(error: Exception) -> str:
+    """The exception of a procedure, with the line that raised it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    where = f" at {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def outcome_of(returned: object) -> Outcome:
+    """What a procedure may return: an Outcome, a mapping of values, or nothing."""
+    match returned:
+        case None:
+            return Outcome()
+        case Outcome():
+            outcome = returned
+        case Mapping():
+            outcome = Outcome(values={str(name): value for name, value in returned.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _:
+            raise e.ProcedureError(
+                f"the procedure returned a {type(returned).__name__}", fix="return an Outcome, a dict, or nothing"
+            )
+    try:
+        values = msgspec.json.decode(msgspec.json.encode(dict(outcome.values)), type=dict[str, object])
+    except (TypeError, ValueError) as error:
+        raise e.ProcedureError(
+            f"the outcome is not plain data: {error}", fix="use numbers, texts, lists and mappings as values"
+        ) from error
+    return Outcome(values=values, end_reason=outcome.end_reason)
+
+
+class Plain:
+    """A plain async function as a Procedure."""
+
+    def __init__(self, function: Callable[..., Awaitable[object]]) -> None:
+        self._function = function
+
+    async def run(self, trial: Trial, lab: object) -> Outcome:
+        return outcome_of(await self._function(trial, lab))

@@ -1,0 +1,105 @@
+"""Holds that wait: the ledger's arithmetic, with a queue of calls that wait for room."""
+
+from asyncio import AbstractEventLoop, Future, get_running_loop
+from collections import deque
+from dataclasses import dataclass
+from decimal import Decimal
+
+from trialrun.core.budget import Ledger, LevelName
+from trialrun.core.calls import Call
+from trialrun.core.errors import BudgetExhausted
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    call: Call
+    amount: Decimal
+    turn: "Future[None]"
+
+
+class Purse:
+    """Gives out holds in the order in which they were asked for.
+
+    A call whose ceiling does not fit beside the calls in flight waits for them to settle. When no call in flight could
+    make room any more, the cap is exhausted, and everybody who waits for it is told so.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._waiting: deque[_Waiter] = deque()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def hold(self, call: Call, amount: Decimal) -> None:
+        """Take a hold of `amount`, waiting for room if calls in flight may make some."""
+        # No await between this check and the hold: two trials must not both take the last dollar.
+        if not self._waiting and self._take(call, amount):
+            return
+        loop: AbstractEventLoop = get_running_loop()
+        waiter = _Waiter(call, amount, loop.create_future())
+        self._waiting.append(waiter)
+        self._serve()
+        try:
+            await waiter.turn
+        except BaseException:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif not waiter.turn.cancelled() and waiter.turn.exception() is None:
+                # The hold was granted in the same moment in which the caller was cancelled.
+                self.release(call, amount)
+            raise
+
+    def settle(self, call: Call, held: Decimal, cost: Decimal) -> None:
+        self.ledger.settle(call.condition, call.trial, held, cost)
+        self._serve()
+
+    def release(self, call: Call, held: Decimal) -> None:
+        self.ledger.release(call.condition, call.trial, held)
+        self._serve()
+
+    def doubt(self, call: Call, held: Decimal) -> None:
+        self.ledger.doubt(call.condition, call.trial, held)
+        self._serve()
+
+    def _take(self, call: Call, amount: Decimal) -> bool:
+        room, level = self.ledger.room_for(call.condition, call.trial, amount)
+        if room == "never":
+            raise exhausted(self.ledger, level, call, amount)
+        if room == "fits":
+            self.ledger.hold(call.condition, call.trial, amount)
+        return room == "fits"
+
+    def _serve(self) -> None:
+        """Let everybody go on who can, in order; a call that waits for the study's money blocks those behind it."""
+        still: deque[_Waiter] = deque()
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if waiter.turn.done():
+                continue
+            room, level = self.ledger.room_for(waiter.call.condition, waiter.call.trial, waiter.amount)
+            if room == "fits":
+                self.ledger.hold(waiter.call.condition, waiter.call.trial, waiter.amount)
+                waiter.turn.set_result(None)
+            elif room == "never":
+                waiter.turn.set_exception(exhausted(self.ledger, level, waiter.call, waiter.amount))
+            else:
+                still.append(waiter)
+                if level == "study":
+                    break
+        still.extend(self._waiting)
+        self._waiting = still
+
+
+def exhausted(ledger: Ledger, level: LevelName, call: Call, amount: Decimal) -> BudgetExhausted:
+    """The last dollar, said so that a user knows what to raise."""
+    keys = {"study": "budget_usd", "condition": "budget_usd.condition", "trial": "budget_usd.trial"}
+    caps = ledger.budget
+    cap = {"study": caps.study_usd, "condition": caps.condition_usd, "trial": caps.trial_usd}[level]
+    return BudgetExhausted(
+        f"the next call could cost {amount:.6f} USD and pass the {level} budget of {cap} USD",
+        level=level,
+        where=call.place,
+        fix=f"raise `{keys[level]}`, then run the study again: it continues",
+    )
