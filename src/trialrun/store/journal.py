@@ -1,0 +1,317 @@
+"""A study's journal in SQLite: facts in, in order, and read back.
+
+J1. Facts become durable in the order in which they were appended.
+J2. When `commit` returns, everything appended before it is durable.
+J3. After a failed commit nothing later is accepted: the journal never has a hole.
+J4. A read shows everything that a `commit` which returned covers; what was appended since may show or not.
+J5. A row of `trial` equals the fold of its facts, or says in the same transaction that it lags.
+
+`append` and the reads work in the event loop's thread, and only what waits for the disk in a thread of its own: a
+read of a trial takes fractions of a millisecond, while every row fetched in another thread would wait for the
+interpreter lock. Batches come from load alone: while one is written, the next one gathers.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from trialrun.core.errors import StoreError
+from trialrun.core.facts import Entry, Finished, StudyFact, TrialFact
+from trialrun.core.ports import Clock, Command, Tally
+from trialrun.core.state import TrialState
+from trialrun.store import database, inbox, queries, rows, schema, wire
+from trialrun.store.batch import Batch, write_trials
+from trialrun.store.database import Cell, Database, Trouble
+from trialrun.store.failures import store_error
+from trialrun.store.lock import StudyLock
+from trialrun.store.writer import Writer
+
+_OPEN = frozenset({"planned", "running"})
+"""A trial with such a status will get more facts soon; its state is kept in memory and its row may lag."""
+
+_KNOWN_TEXTS = 4096
+
+
+class SqliteJournal:
+    """The journal of the study in one folder. `open` takes the study's lock, `close` gives it back."""
+
+    def __init__(self, folder: Path, clock: Clock, lock: StudyLock, writing: Database) -> None:
+        self._path = folder / schema.FILE
+        self._clock = clock
+        self._lock = lock
+        self._writing = writing
+        self._reading = database.open_reader(self._path)
+        self._next_seq = queries.last_seq(self._reading) + 1
+        self._states: dict[str, TrialState] = {}
+        """Trials that are open, or whose row is on its way. Everything else is read from the table."""
+        self._lagging: set[str] = set()
+        """Of these, the ones whose row says so."""
+        self._fresh: set[str] = set()
+        self._known: set[str] = set()
+        self._pending = Batch()
+        self._flight: Batch | None = None
+        self._error: StoreError | None = None
+        self._writer = Writer(writing)
+
+    @classmethod
+    def open(cls, folder: Path, *, clock: Clock) -> "SqliteJournal":
+        """Begin or continue the study in this folder."""
+        path = folder / schema.FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise store_error(error, folder) from error
+        lock = StudyLock(folder, now=clock.now())
+        try:
+            writing = database.open_writer(path)
+            try:
+                catch_up(writing)
+                return cls(folder, clock, lock, writing)
+            except BaseException:
+                writing.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+
+    # --- writing ----------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        trial: str,
+        facts: Sequence[TrialFact] | Sequence[StudyFact],
+        texts: Mapping[str, str | bytes] | None = None,
+    ) -> None:
+        """Put facts at the end; a fact that is no plain data is refused before anything is taken."""
+        self._must_accept()
+        at, seq = self._clock.now(), self._next_seq
+        cells: list[Cell] = []
+        for fact in facts:
+            body = wire.encode(fact)
+            cells += (seq, trial, at, wire.KINDS[type(fact)], body, wire.checksum(seq, trial, at, body))
+            seq += 1
+        if texts:
+            self._append_texts(texts)
+        if trial and facts:
+            state = self._state_for_change(trial)
+            for fact in cast("Sequence[TrialFact]", facts):
+                # As it will be read back: values may hold tuples now, and lists then.
+                state.apply(wire.read_back(fact) if type(fact) is Finished else fact, at)
+            self._pending.states[trial] = state
+        self._pending.facts += cells
+        self._next_seq = seq
+
+    async def commit(self) -> None:
+        """Wait until everything appended so far is durable."""
+        self._must_accept()
+        loop = asyncio.get_running_loop()
+        self._land_from_elsewhere(loop)
+        batch = self._pending
+        if batch.is_empty:
+            if self._flight is None:
+                return
+            batch = self._flight
+        elif batch.loop is not loop:
+            batch.loop = loop
+            if self._flight is None:
+                # Not at once: other tasks that are ready now come along.
+                loop.call_soon(self._launch, batch)
+        waiter = loop.create_future()
+        batch.waiters.append(waiter)
+        await waiter
+        if batch.error is not None:
+            raise _again(batch.error)
+
+    async def take(self, command: Command, *, answer: str) -> None:
+        """Acknowledge a wish, durably."""
+        self._must_accept()
+        self._pending.takes.append((self._clock.now(), answer, command.id))
+        await self.commit()
+
+    async def heartbeat(self, live: Mapping[str, object]) -> None:
+        """Publish where this process stands."""
+        self._must_accept()
+        at = self._clock.now()
+        body = {**live, "pid": os.getpid(), "host": socket.gethostname(), "at": at}
+        self._pending.live = (at, msgspec.json.encode(body))
+        await self.commit()
+
+    async def close(self) -> None:
+        """Commit what is left, fold the log into the file, and let others in."""
+        try:
+            if self._error is None and self._writer.is_running:
+                await self.commit()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything without committing what is pending; what was committed stays."""
+        if not self._writer.is_running:
+            return
+        self._writer.stop()
+        self._error = self._error or StoreError("the journal is closed", where=str(self._path))
+        self._reading.close()
+        try:
+            # A copy of the folder is then complete without the log.
+            self._writing.empty_log()
+        except Trouble:
+            pass  # a reader looks on, or the disk is full: the log stays, and is part of the study
+        finally:
+            self._writing.close()
+            self._lock.release()
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    async def facts_of(self, trial: str) -> list[Entry]:
+        """All facts of one trial (or, with an empty name, of the study), oldest first."""
+        with self._reading.told():
+            return queries.facts_of(self._reading, trial)
+
+    async def texts(self, hashes: Iterable[str]) -> dict[str, str]:
+        """The stored texts of these hashes; unknown ones are left out."""
+        with self._reading.told():
+            return queries.texts(self._reading, hashes)
+
+    async def states(self, trials: Sequence[str]) -> dict[str, TrialState]:
+        """Where these trials stand; those that never began are left out."""
+        known = self._states
+        found = {trial: rows.copy_of(known[trial]) for trial in trials if trial in known}
+        rest = [trial for trial in trials if trial not in found] if found else trials
+        if rest:
+            with self._reading.told():
+                found.update((state.id, state) for state in queries.states(self._reading, rest))
+        return found
+
+    async def with_status(self, *statuses: str) -> AsyncIterator[TrialState]:
+        """All trials that have one of these statuses; all that ever began when none is named."""
+        seen = set(self._states)
+        for state in [rows.copy_of(state) for state in self._states.values()]:
+            if not statuses or state.status in statuses:
+                yield state
+        for status in statuses or (None,):
+            after = 0
+            while page := self._page(after, status):
+                after = page[-1][0]
+                for _, state in page:
+                    if state.id not in seen and state.id not in self._states:
+                        yield state
+
+    async def tallies(self) -> list[Tally]:
+        """Sums by condition; forks are not part of them."""
+        with self._reading.told():
+            return queries.tallies(self._reading, self._states.values())
+
+    async def total(self) -> Tally:
+        """Sums over everything that ever cost money in this study."""
+        with self._reading.told():
+            return queries.total(self._reading, self._states.values())
+
+    async def commands(self) -> list[Command]:
+        """Wishes of other processes that nobody has taken yet."""
+        taken = {number for batch in (self._pending, self._flight) if batch for _, _, number in batch.takes}
+        with self._reading.told():
+            return [command for command in inbox.open_commands(self._reading) if command.id not in taken]
+
+    def _page(self, after: int, status: str | None) -> list[tuple[int, TrialState]]:
+        with self._reading.told():
+            return queries.page(self._reading, after, status)
+
+    # --- how a batch travels -----------------------------------------------------------------------------------
+
+    def _launch(self, batch: Batch) -> None:
+        """Hand the gathered batch to the writer, unless that was done already."""
+        if batch is not self._pending or self._flight is not None:
+            return
+        self._pending = Batch()
+        for state in batch.states.values():
+            self._write_row(batch, state)
+        self._flight = batch
+        self._writer.submit(batch, self._land)
+
+    def _write_row(self, batch: Batch, state: TrialState) -> None:
+        """The row is written when it becomes exact, and once when it begins to lag (J5)."""
+        if state.status not in _OPEN:
+            self._lagging.discard(state.id)
+            batch.rows += rows.row_of(state, lags=False)
+        elif state.id not in self._lagging:
+            self._lagging.add(state.id)
+            batch.rows += rows.row_of(state, lags=True)
+
+    def _land(self, batch: Batch) -> None:
+        """A batch is durable, or has failed: wake who waits, forget what the table now knows, send the next."""
+        if self._flight is not batch:
+            return
+        self._flight = None
+        if batch.error is None:
+            for trial, state in batch.states.items():
+                if state.status not in _OPEN and trial not in self._pending.states:
+                    self._states.pop(trial, None)
+        else:
+            self._fail(batch)
+        for waiter in batch.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._pending.loop is not None:
+            self._launch(self._pending)
+
+    def _fail(self, batch: Batch) -> None:
+        """J3: who waits for later facts gets the same error, and nothing more is taken."""
+        self._error = batch.error
+        self._pending.error = batch.error
+        batch.waiters += self._pending.waiters
+        self._pending = Batch()
+        self._states.clear()  # what is durable is in the tables
+        self._lagging.clear()
+
+    def _land_from_elsewhere(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A loop that ended while its batch was written left it in the air."""
+        flight = self._flight
+        if flight is not None and flight.loop is not loop:
+            flight.finished.wait()
+            self._land(flight)
+            self._must_accept()
+
+    def _must_accept(self) -> None:
+        if self._error is not None:
+            raise _again(self._error)
+
+    # --- states and texts in memory ----------------------------------------------------------------------------
+
+    def _state_for_change(self, trial: str) -> TrialState:
+        state = self._states.get(trial)
+        if state is None:
+            with self._reading.told():
+                stored = queries.states(self._reading, (trial,))
+            state = self._states[trial] = stored[0] if stored else TrialState(id=trial)
+        return state
+
+    def _append_texts(self, texts: Mapping[str, str | bytes]) -> None:
+        """Take what was not seen lately; a system prompt comes with every trial and is stored once."""
+        for name, text in texts.items():
+            if name in self._fresh or name in self._known:
+                continue
+            self._pending.texts += (bytes.fromhex(name), wire.text_bytes(text))
+            self._fresh.add(name)
+        if len(self._fresh) > _KNOWN_TEXTS:
+            self._known, self._fresh = self._fresh, set()
+
+
+def catch_up(db: Database) -> None:
+    """Fold the trials anew whose rows lag because a process was killed."""
+    with db.told():
+        cells: list[Cell] = []
+        for trial in queries.lagging(db):
+            cells += rows.row_of(queries.folded(db, trial), lags=False)
+        if cells:
+            with db.transaction():
+                write_trials(db, cells)
+
+
+def _again(error: StoreError) -> StoreError:
+    """The same error for one more who waits; one shared exception would gather the tracebacks of all."""
+    return type(error)(error.what, where=error.where, fix=error.fix)

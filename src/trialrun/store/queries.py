@@ -1,0 +1,166 @@
+"""What is asked of the tables, by the journal and by the archive alike."""
+
+from collections.abc import Iterable
+from typing import cast
+
+import msgspec
+
+from trialrun.core.facts import Entry, TrialFact
+from trialrun.core.ports import Tally
+from trialrun.core.state import TrialState
+from trialrun.store import rows, wire
+from trialrun.store.database import Database
+
+PAGE = 500
+
+# All facts of one trial, oldest first.
+_FACTS = "SELECT seq, at, body, crc FROM fact WHERE trial = ? ORDER BY seq"
+
+# The bodies of some texts.
+_TEXTS = "SELECT hash, body FROM text WHERE hash IN (SELECT unhex(value) FROM json_each(?))"
+
+_LAGS = rows.COLUMNS.index("lags")
+_COLUMNS = ", ".join(rows.COLUMNS)
+
+# Where some trials stand.
+_STATES = f"SELECT {_COLUMNS} FROM trial WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+
+# A page of all trials, or of those with a status, in the order in which they began.
+_PAGE = f"SELECT rowid, {_COLUMNS} FROM trial WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
+_PAGE_OF = f"SELECT rowid, {_COLUMNS} FROM trial WHERE status = ? AND rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
+
+# The highest number that a fact ever had; a number is not given twice, also when its row was set aside.
+_LAST_SEQ = """
+SELECT max((SELECT coalesce(max(seq), 0) FROM fact), (SELECT coalesce(max(seq), 0) FROM quarantine))
+"""
+
+# Trials whose row may lag behind their facts.
+_LAGGING = "SELECT id FROM trial WHERE lags ORDER BY rowid"
+
+# Sums by condition and status over the trials that are not named: money, tokens, counts.
+_SUMS = """
+SELECT condition, status, count(*), sum(spent), sum(held), sum(unknown_costs), sum(doubts), sum(calls),
+       sum(tokens_in), sum(tokens_out)
+FROM trial
+WHERE id NOT IN (SELECT value FROM json_each(?)) AND {which}
+GROUP BY {by}
+"""
+_SUMS_BY_CONDITION = _SUMS.format(which="forked_from = ''", by="condition, status")
+_SUMS_OF_ALL = _SUMS.format(which="1", by="status")
+
+_json = msgspec.json.Encoder().encode
+
+
+def facts_of(db: Database, trial: str) -> list[Entry]:
+    """All facts of one trial, oldest first; StoreCorrupt if one does not read back."""
+    found = db.each(_FACTS, (trial,))
+    return [wire.entry_of(seq, trial, at, body, crc) for seq, at, body, crc in found]
+
+
+def texts(db: Database, hashes: Iterable[str]) -> dict[str, str]:
+    """The texts that are stored under these hashes; unknown ones are left out."""
+    found = db.each(_TEXTS, (_listed(hashes),))
+    return {digest.hex(): wire.text_of(body) for digest, body in found}
+
+
+def states(db: Database, trials: Iterable[str]) -> list[TrialState]:
+    """Where these trials stand; those that never began are left out."""
+    return [state_at(db, row) for row in db.rows(_STATES, (_listed(trials),))]
+
+
+def last_seq(db: Database) -> int:
+    """The highest number that a fact ever had."""
+    return int(db.value(_LAST_SEQ))
+
+
+def page(db: Database, after: int, status: str | None) -> list[tuple[int, TrialState]]:
+    """The next trials after a row number, with theirs."""
+    found = db.rows(_PAGE, (after, PAGE)) if status is None else db.rows(_PAGE_OF, (status, after, PAGE))
+    return [(row[0], state_at(db, row[1:])) for row in found]
+
+
+def state_at(db: Database, row: rows.Row) -> TrialState:
+    """The state in a row, or folded anew where the row lags."""
+    return folded(db, row[0]) if row[_LAGS] else rows.state_of(row)
+
+
+def folded(db: Database, trial: str) -> TrialState:
+    """Where a trial stands by its facts."""
+    state = TrialState(id=trial)
+    for entry in facts_of(db, trial):
+        state.apply(cast("TrialFact", entry.fact), entry.at)
+    return state
+
+
+def lagging(db: Database) -> list[str]:
+    """The trials whose rows may be behind their facts."""
+    return [row[0] for row in db.rows(_LAGGING)]
+
+
+def tallies(db: Database, instead: Iterable[TrialState]) -> list[Tally]:
+    """Sums by condition, forks left out; `instead` are states that are newer than their rows."""
+    newer = list(instead)
+    sums = _Sums()
+    sums.read(db, _SUMS_BY_CONDITION, newer)
+    for state in newer:
+        if not state.forked_from:
+            sums.add(state, state.condition)
+    return sums.tallies()
+
+
+def total(db: Database, instead: Iterable[TrialState]) -> Tally:
+    """Sums over every trial; `instead` are states that are newer than their rows."""
+    newer = list(instead)
+    sums = _Sums()
+    sums.read(db, _SUMS_OF_ALL, newer, condition="")
+    for state in newer:
+        sums.add(state, "")
+    return sums.tally("")
+
+
+class _Sums:
+    """Adds up by condition."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[str, int]] = {}
+        self._numbers: dict[str, list[int]] = {}
+
+    def read(self, db: Database, sql: str, newer: list[TrialState], condition: str | None = None) -> None:
+        for by, status, count, *numbers in db.each(sql, (_listed(state.id for state in newer),)):
+            self._put(by if condition is None else condition, status, count, numbers)
+
+    def add(self, state: TrialState, condition: str) -> None:
+        numbers = [
+            rows.pico(state.spent_usd), rows.pico_up(state.held_usd), state.unknown_costs, state.doubts,
+            state.calls, state.tokens_in, state.tokens_out,
+        ]  # fmt: skip
+        self._put(condition, state.status, 1, numbers)
+
+    def _put(self, condition: str, status: str, count: int, numbers: list[int]) -> None:
+        counts = self._counts.setdefault(condition, {})
+        counts[status] = counts.get(status, 0) + count
+        so_far = self._numbers.get(condition)
+        self._numbers[condition] = (
+            numbers if so_far is None else [a + b for a, b in zip(so_far, numbers, strict=True)]
+        )
+
+    def tally(self, condition: str) -> Tally:
+        spent, held, unknown, doubts, calls, tokens_in, tokens_out = self._numbers.get(condition, [0] * 7)
+        return Tally(
+            condition=condition,
+            by_status=self._counts.get(condition, {}),
+            spent_usd=rows.usd(spent),
+            held_usd=rows.usd(held),
+            unknown_costs=unknown,
+            doubts=doubts,
+            calls=calls,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+        )
+
+    def tallies(self) -> list[Tally]:
+        return [self.tally(condition) for condition in sorted(self._counts)]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return _json(list(names)).decode()
