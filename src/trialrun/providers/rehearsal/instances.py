@@ -1,0 +1,429 @@
+"""Builds a value that fits a JSON Schema and reads as if somebody had meant it.
+
+Property names guide the content: a `reason` becomes a sentence about what was said, a `name` a name.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from trialrun.providers.rehearsal import schemas
+from trialrun.providers.rehearsal.dice import Dice
+from trialrun.providers.rehearsal.lexicon import WORDS
+from trialrun.providers.rehearsal.patterns import Unsupported, text_matching
+from trialrun.providers.rehearsal.schemas import Schema, Unsatisfiable
+
+_TRIES = 12
+_DEEP = 6
+_TOO_DEEP = 40
+_ALL_TYPES = ("string", "integer", "number", "boolean", "object", "array")
+_HARD = (
+    "oneOf",
+    "not",
+    "if",
+    "contains",
+    "allOf",
+    "anyOf",
+    "patternProperties",
+    "propertyNames",
+    "dependentSchemas",
+)
+_SHORT_WORDS = (
+    "name",
+    "label",
+    "title",
+    "category",
+    "topic",
+    "tag",
+    "type",
+    "kind",
+    "id",
+    "key",
+    "status",
+    "mood",
+    "emotion",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writer:
+    """Builds instances of one schema document. `sentence` says something in the voice of the party."""
+
+    root: Schema
+    dice: Dice
+    sentence: Callable[[], str]
+    is_brief: bool = False
+    """As little as the schema allows: for a reply that has to be short."""
+
+    def value(self, schema: object, name: str = "", depth: int = 0) -> object:
+        """An instance of `schema`; raises Unsatisfiable when none is found."""
+        rules = schemas.as_schema(schema)
+        if rules is None or depth > _TOO_DEEP:
+            raise Unsatisfiable(name)
+        is_hard = any(keyword in rules for keyword in _HARD)
+        failure = Unsatisfiable(name)
+        for attempt in range(_TRIES if is_hard or "enum" in rules else 1):
+            try:
+                plain = self._plain(rules, depth, attempt)
+                value = self._simple(plain, name, depth)
+            except Unsatisfiable as error:
+                failure = error
+                continue
+            if not is_hard or schemas.fits(value, rules, self.root):
+                return value
+        raise failure
+
+    def _plain(self, rules: Schema, depth: int, attempt: int) -> Schema:
+        """The schema without references and branches: one way through it."""
+        for _ in range(_TOO_DEEP):
+            keyword = next((k for k in ("$ref", "allOf", "anyOf", "oneOf", "if") if k in rules), None)
+            if keyword is None:
+                return rules
+            rest: Schema = {key: value for key, value in rules.items() if key != keyword}
+            match keyword:
+                case "$ref":
+                    branch = schemas.target_of(str(rules["$ref"]), self.root)
+                    rules = schemas.merged(rest, self._mapping(branch))
+                case "allOf":
+                    for branch in schemas.parts(rules, "allOf"):
+                        rest = schemas.merged(rest, self._mapping(branch))
+                    rules = rest
+                case "if":
+                    rules = self._with_condition(rest, rules["if"])
+                case _:
+                    branch = self._branch(schemas.parts(rules, keyword), depth, attempt)
+                    rules = schemas.merged(rest, self._mapping(branch))
+        raise Unsatisfiable("references go round in a circle")
+
+    def _with_condition(self, rest: Schema, condition: object) -> Schema:
+        both = {key: value for key, value in rest.items() if key not in ("then", "else")}
+        if self.dice.happens(0.5):
+            taken = schemas.merged(both, self._mapping(condition))
+            return schemas.merged(taken, self._mapping(rest.get("then", True)))
+        return schemas.merged(both, self._mapping(rest.get("else", True)))
+
+    def _branch(self, branches: list[object], depth: int, attempt: int) -> object:
+        """A branch by chance; deep down, or after failures, the simplest first."""
+        if not branches:
+            return True
+        if depth >= _DEEP or self.is_brief:
+            return sorted(branches, key=_weight)[attempt % len(branches)]
+        full = [branch for branch in branches if (schemas.as_schema(branch) or {}).get("type") != "null"]
+        return self.dice.pick(full if full and not self.dice.happens(0.15) else branches)
+
+    def _mapping(self, schema: object) -> Schema:
+        rules = schemas.as_schema(schema)
+        if rules is None:
+            raise Unsatisfiable("false")
+        return rules
+
+    def _simple(self, rules: Schema, name: str, depth: int) -> object:
+        if "const" in rules:
+            value = rules["const"]
+            return self._checked(value, rules)
+        if "enum" in rules:
+            return self._checked(self.dice.pick(schemas.parts(rules, "enum") or [None]), rules)
+        match self._type(rules, depth):
+            case "null":
+                return None
+            case "boolean":
+                return self.dice.happens(0.5)
+            case "integer":
+                return self._integer(rules)
+            case "number":
+                return self._number(rules, name)
+            case "array":
+                return self._list(rules, name, depth)
+            case "object":
+                return self._object(rules, depth)
+            case _:
+                return self._text(rules, name)
+
+    def _checked(self, value: object, rules: Schema) -> object:
+        if not schemas.fits(value, rules, self.root):
+            raise Unsatisfiable("the listed value is excluded elsewhere")
+        return value
+
+    def _type(self, rules: Schema, depth: int) -> str:
+        kinds = schemas.types_of(rules) or _implied(rules)
+        if depth >= _DEEP:
+            simple = [kind for kind in kinds if kind not in ("array", "object")]
+            if simple:
+                return simple[0]
+        full = [kind for kind in kinds if kind != "null"]
+        if not full or (len(full) < len(kinds) and self.dice.happens(0.15)):
+            return "null"
+        return self.dice.pick(full)
+
+    def _integer(self, rules: Schema) -> int:
+        low, high = _bounds(rules)
+        step = schemas.number_of(rules, "multipleOf") or 1
+        # An integer that is a multiple of 2.5 is a multiple of 5.
+        whole = (
+            step
+            if isinstance(step, int)
+            else next((n * step for n in range(1, 1000) if (n * step).is_integer()), 0)
+        )
+        if not whole:
+            raise Unsatisfiable("no integer is a multiple")
+        whole = int(whole)
+        least = None if low is None else -(-math.ceil(low) // whole)
+        most = None if high is None else math.floor(high) // whole
+        first, last = _window(least, most, width=10)
+        if first > last:
+            raise Unsatisfiable("no integer in these bounds")
+        return (first + self.dice.below(last - first + 1)) * whole
+
+    def _number(self, rules: Schema, name: str) -> int | float:
+        low, high = _bounds(rules)
+        step = schemas.number_of(rules, "multipleOf")
+        if step:
+            first, last = _window(
+                None if low is None else math.ceil(low / step),
+                None if high is None else math.floor(high / step),
+                width=100,
+            )
+            if first > last:
+                raise Unsatisfiable("no multiple in these bounds")
+            value = (first + self.dice.below(last - first + 1)) * step
+        else:
+            default = 1.0 if any(word in name for word in ("prob", "confidence", "share", "rate")) else 10.0
+            bottom = low if low is not None else min(0.0, high - default) if high is not None else 0.0
+            top = high if high is not None else max(default, bottom + default)
+            value = bottom + (top - bottom) * self.dice.fraction()
+            value = rounded if bottom < (rounded := round(value, 2)) < top else value
+        if not schemas.fits(value, {key: rules[key] for key in _NUMERIC if key in rules}, self.root):
+            raise Unsatisfiable("no number in these bounds")
+        return value
+
+    def _text(self, rules: Schema, name: str) -> str:
+        shortest = schemas.count_of(rules, "minLength") or 0
+        longest = schemas.count_of(rules, "maxLength")
+        pattern, form = rules.get("pattern"), rules.get("format")
+        if longest is not None and longest < shortest:
+            raise Unsatisfiable("maxLength below minLength")
+        if isinstance(pattern, str):
+            try:
+                return text_matching(pattern, self.dice, shortest=shortest, longest=longest)
+            except Unsupported as error:
+                raise Unsatisfiable(f"pattern {pattern}") from error
+        if isinstance(form, str) and (text := formatted(form, self.dice)):
+            return text
+        return self._fitted(self._prose(name), shortest, longest)
+
+    def _prose(self, name: str) -> str:
+        lower = name.lower()
+        if self.is_brief:
+            return self.dice.pick(WORDS["quality"])
+        if "name" in lower or lower in ("who", "speaker", "author", "person"):
+            return self.dice.pick(WORDS["name"])
+        if lower and any(lower == word or lower.endswith("_" + word) for word in _SHORT_WORDS):
+            return self.dice.pick(WORDS["feeling" if "m" in lower else "value"])
+        return self.sentence()
+
+    def _fitted(self, text: str, shortest: int, longest: int | None) -> str:
+        while len(text) < shortest:
+            text += (" " if text else "") + (self.sentence() or "and so on")
+        if longest is not None and len(text) > longest:
+            cut = text[: longest + 1].rpartition(" ")[0]
+            text = cut if len(cut) >= shortest and cut else text[:longest]
+        return text
+
+    def _list(self, rules: Schema, name: str, depth: int) -> list[object]:
+        least, most = schemas.count_of(rules, "minItems") or 0, schemas.count_of(rules, "maxItems")
+        firsts = schemas.parts(rules, "prefixItems") or schemas.parts(rules, "items")
+        rest = (
+            rules.get("items", {})
+            if not isinstance(rules.get("items"), list)
+            else rules.get("additionalItems", {})
+        )
+        wanted = least
+        if not self.is_brief and depth < _DEEP:
+            wanted = (
+                max(least, len(firsts), 1 + self.dice.below(3))
+                if rest is not False
+                else max(least, len(firsts))
+            )
+        if most is not None:
+            wanted = min(wanted, most)
+        contained = schemas.count_of(rules, "minContains") if "minContains" in rules else 1
+        wanted = max(wanted, contained or 0) if "contains" in rules else wanted
+        items = list[object]()
+        for at in range(wanted):
+            schema = firsts[at] if at < len(firsts) else rest
+            if "contains" in rules and at >= len(firsts) and at < len(firsts) + (contained or 0):
+                schema = {"allOf": [schema, rules["contains"]]}
+            try:
+                items.append(
+                    self._item(schema, name, depth, items, is_unique=rules.get("uniqueItems") is True)
+                )
+            except Unsatisfiable:
+                if len(items) < least:
+                    raise
+                break
+        return items
+
+    def _item(
+        self, schema: object, name: str, depth: int, others: list[object], *, is_unique: bool
+    ) -> object:
+        for _ in range(_TRIES * 4 if is_unique else 1):
+            item = self.value(schema, name, depth + 1)
+            if not is_unique or not any(schemas.equal(item, other) for other in others):
+                return item
+        if choices := schemas.parts(schemas.as_schema(schema) or {}, "enum"):
+            for item in choices:
+                if not any(schemas.equal(item, other) for other in others):
+                    return item
+        raise Unsatisfiable("no further distinct item")
+
+    def _object(self, rules: Schema, depth: int) -> dict[str, object]:
+        properties, patterns = schemas.named(rules, "properties"), schemas.named(rules, "patternProperties")
+        required = [str(name) for name in schemas.parts(rules, "required")]
+        least, most = schemas.count_of(rules, "minProperties") or 0, schemas.count_of(rules, "maxProperties")
+        needed = schemas.named(rules, "dependentRequired")
+        built = dict[str, object]()
+        room = max(len(required), most if most is not None else len(properties) + least + len(required))
+        optional = [name for name in properties if name not in required]
+        for name in [name for name in properties if name in required] + [
+            r for r in required if r not in properties
+        ]:
+            built[name] = self.value(self._property(name, rules, patterns), name, depth + 1)
+        for name in optional:
+            is_wanted = len(built) < least or (not self.is_brief and depth < _DEEP and self.dice.happens(0.8))
+            follows = cast("list[str]", needed.get(name, []))
+            if is_wanted and len(built) < room and all(other in built for other in follows):
+                try:
+                    built[name] = self.value(self._property(name, rules, patterns), name, depth + 1)
+                except Unsatisfiable:
+                    continue
+        for name, follows in needed.items():
+            if name in built:
+                for other in cast("list[str]", follows):
+                    if other not in built:
+                        built[other] = self.value(self._property(other, rules, patterns), other, depth + 1)
+        self._fill_up(built, least, rules, patterns, depth)
+        return {name: built[name] for name in (*properties, *built) if name in built}
+
+    def _fill_up(
+        self, built: dict[str, object], least: int, rules: Schema, patterns: Mapping[str, object], depth: int
+    ) -> None:
+        """Add properties that nobody named, where a minimum asks for more."""
+        for number in range(least * 4 if rules.get("additionalProperties") is not False or patterns else 0):
+            if len(built) >= least:
+                return
+            name = self._new_name(number, rules, patterns)
+            if name not in built:
+                built[name] = self.value(self._property(name, rules, patterns), name, depth + 1)
+        if len(built) < least:
+            raise Unsatisfiable("not enough properties")
+
+    def _new_name(self, number: int, rules: Schema, patterns: Mapping[str, object]) -> str:
+        if "propertyNames" in rules:
+            return str(
+                self.value(schemas.merged({"type": "string"}, self._mapping(rules["propertyNames"])), "name")
+            )
+        if patterns and rules.get("additionalProperties") is False:
+            try:
+                return text_matching(self.dice.pick(list(patterns)), self.dice)
+            except Unsupported as error:
+                raise Unsatisfiable("patternProperties") from error
+        return f"{self.dice.pick(WORDS['value'])}_{number + 1}"
+
+    def _property(self, name: str, rules: Schema, patterns: Mapping[str, object]) -> object:
+        """Everything that is asked of the property with this name."""
+        properties = schemas.named(rules, "properties")
+        asked = [properties[name]] if name in properties else []
+        asked += [schema for pattern, schema in patterns.items() if re.search(pattern, name)]
+        if not asked:
+            asked = [rules.get("additionalProperties", {"type": "string"})]
+        if len(asked) == 1:
+            return {"type": "string"} if asked[0] is True else asked[0]
+        return {"allOf": asked}
+
+
+_NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+
+def formatted(form: str, dice: Dice) -> str:
+    """A text in a format of JSON Schema; empty for one that we do not know."""
+    month, day = 1 + dice.below(12), 1 + dice.below(28)
+    date = f"{2020 + dice.below(8)}-{month:02}-{day:02}"
+    time = f"{dice.below(24):02}:{dice.below(60):02}:{dice.below(60):02}Z"
+    word = dice.pick(WORDS["part"])
+    match form:
+        case "date":
+            return date
+        case "date-time":
+            return f"{date}T{time}"
+        case "time":
+            return time
+        case "duration":
+            return f"P{1 + dice.below(9)}DT{1 + dice.below(23)}H"
+        case "email" | "idn-email":
+            return f"{dice.pick(WORDS['name']).lower()}@example.org"
+        case "hostname" | "idn-hostname":
+            return f"{word}.example.org"
+        case "ipv4":
+            return f"192.0.2.{1 + dice.below(250)}"
+        case "ipv6":
+            return f"2001:db8::{1 + dice.below(9000):x}"
+        case "uri" | "url" | "iri" | "uri-reference" | "iri-reference":
+            return f"https://example.org/{word}/{dice.below(1000)}"
+        case "uri-template":
+            return f"https://example.org/{word}/{{id}}"
+        case "uuid":
+            digits = f"{dice.below(1 << 64):016x}{dice.below(1 << 64):016x}"
+            return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}"
+        case "json-pointer":
+            return f"/{word}/{dice.below(9)}"
+        case "relative-json-pointer":
+            return f"{dice.below(3)}/{word}"
+        case "regex":
+            return f"^{word}s?$"
+        case _:
+            return ""
+
+
+def _implied(rules: Schema) -> tuple[str, ...]:
+    """The type that the other keywords are about."""
+    for kind, keywords in (
+        ("object", ("properties", "required", "additionalProperties", "minProperties", "patternProperties")),
+        ("array", ("items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems")),
+        ("string", ("pattern", "minLength", "maxLength", "format")),
+        ("number", _NUMERIC),
+    ):
+        if any(keyword in rules for keyword in keywords):
+            return (kind,)
+    return ("string",)
+
+
+def _bounds(rules: Schema) -> tuple[float | None, float | None]:
+    """The bounds of a number; exclusive ones are moved inward to the next representable value."""
+    low, high = schemas.number_of(rules, "minimum"), schemas.number_of(rules, "maximum")
+    above, below = schemas.number_of(rules, "exclusiveMinimum"), schemas.number_of(rules, "exclusiveMaximum")
+    if above is not None and (low is None or above >= low):
+        low = math.nextafter(above, math.inf)
+    if below is not None and (high is None or below <= high):
+        high = math.nextafter(below, -math.inf)
+    return low, high
+
+
+def _window(low: int | None, high: int | None, *, width: int) -> tuple[int, int]:
+    """Both bounds, with a window of a plausible width where one is missing."""
+    if low is None:
+        low = 0 if high is None or high >= 0 else high - width
+    return low, low + width if high is None else high
+
+
+def _weight(schema: object) -> int:
+    """How much a branch brings with it; the lightest ends a recursion."""
+    rules = schemas.as_schema(schema)
+    if rules is None:
+        return 1_000_000
+    kinds = schemas.types_of(rules)
+    heavy = 1000 * ("$ref" in rules) + 100 * (
+        "array" in kinds or "object" in kinds or (not kinds and "properties" in rules)
+    )
+    return heavy + 10 * len(schemas.parts(rules, "required")) + len(rules)
