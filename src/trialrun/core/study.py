@@ -199,6 +199,8 @@ class Study:
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
     notice: str = ""
+    notes: tuple[str, ...] = ()
+    """What is allowed in the study file and yet odd, for the plan to show."""
     source: str = ""
     """The study file as written, for the archive."""
     home: str = "."

@@ -1,0 +1,57 @@
+"""What a procedure tells the study file about itself: its settings, its parties, what its templates may name.
+
+A built-in procedure exports one `ProcedureFacts`; the parser checks a file against it. A procedure from a file of the
+user has none, and its settings are free.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+SettingKind = Literal["any", "int", "number", "text", "flag", "texts", "party", "parties", "map", "list"]
+"""`text` may be a file (see the study file's reference); `party` is the name of one of the study's parties."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettingFacts:
+    """One key under `settings`."""
+
+    default: object = None
+    """None: the setting is left out unless the file gives it."""
+    kind: SettingKind = "any"
+    help: str = ""
+    choices: tuple[str | int | float | bool, ...] = ()
+    """If not empty: the only values that are taken."""
+    minimum: float | None = None
+    maximum: float | None = None
+    is_required: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartyFacts:
+    """Who takes part in a procedure."""
+
+    minimum: int = 0
+    maximum: int | None = None
+    required: tuple[str, ...] = ()
+    """Names that must be there, spelled exactly so."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcedureFacts:
+    """What the parser has to know about one procedure."""
+
+    help: str = ""
+    settings: Mapping[str, SettingFacts] = field(default_factory=lambda: MappingProxyType({}))
+    parties: PartyFacts = field(default_factory=PartyFacts)
+    variables: tuple[str, ...] = ()
+    """What templates may name beside the party's own values, because the procedure fills it in."""
+    measures: tuple[str, ...] = ()
+    """Measures that the procedure itself records; `*.name` once per party."""
+    are_settings_free: bool = False
+    """True for a procedure that nobody described: any setting is taken as it is."""
+
+
+UNDESCRIBED = ProcedureFacts(are_settings_free=True)
+"""What is known about a procedure from a file of the user."""

@@ -1,0 +1,314 @@
+"""Study-file text → Study, with every mistake of the file at once.
+
+Order: read the YAML, put the flags in, read the texts that stand in files, check types, read factors and design, put
+every level into the study, check what is measured. Only the first step and a missing name end it early.
+Nothing here touches the disk: files are read by the caller's `read`.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from trialrun.core import paths
+from trialrun.core.arrangement import Arrangement, read_design
+from trialrun.core.catalogue import ProcedureFacts
+from trialrun.core.design import Design
+from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
+from trialrun.core.errors import UsageError
+from trialrun.core.explain import objections
+from trialrun.core.factors import FactorDraft, read_factor
+from trialrun.core.levels import check_levels
+from trialrun.core.mistakes import Mistakes, flag_text
+from trialrun.core.near import pick
+from trialrun.core.nouns import noun_of, resolved
+from trialrun.core.paths import Path, as_map
+from trialrun.core.rules import facts_of, place_of_procedure
+from trialrun.core.source import Source, read_source, value_of
+from trialrun.core.study import Factor, Study
+from trialrun.core.texts import Listing, ReadText, Texts, names_in
+
+Data = Mapping[str, object]
+_DEFINED = r"^(?:async\s+def|def|class)\s+{0}\b|^{0}\s*[:=]"
+_ANY_DEFINED = re.compile(r"^(?:async\s+def|def|class)\s+([A-Za-z]\w*)", re.MULTILINE)
+
+
+def parse_study(
+    text: str,
+    *,
+    file: str,
+    read: ReadText,
+    procedures: Mapping[str, ProcedureFacts],
+    overrides: Data | None = None,
+    listing: Listing | None = None,
+    measures: Collection[str] | None = None,
+    home: str = ".",
+) -> Study:
+    """The study that a file describes, or StudyMistakes with all that is wrong.
+
+    `overrides` are flags as dotted path → value; they go before the file. `measures` are the known measures, with
+    `*.words` for one that is taken per party; None accepts any name.
+    """
+    source = read_source(text, file=file)
+    known = _Known(read=read, listing=listing, procedures=procedures, measures=measures)
+    return _Parser(source, overrides or {}, known, home).study()
+
+
+def study_of(
+    document: Data,
+    *,
+    read: ReadText,
+    procedures: Mapping[str, ProcedureFacts],
+    file: str = "",
+    source: str = "",
+    overrides: Data | None = None,
+    measures: Collection[str] | None = None,
+    home: str = ".",
+) -> Study:
+    """The study that plain data describes: a translated plan of another tool, a Python program, an archive."""
+    plain_source = Source(file=file, text=source, data=document, places={}, mistakes=())
+    known = _Known(read=read, listing=None, procedures=procedures, measures=measures)
+    return _Parser(plain_source, overrides or {}, known, home).study()
+
+
+def archived(document: Data, *, source: str = "", home: str = ".") -> Study:
+    """The study of a resolved document, exactly as it was, needing neither files nor procedures."""
+    entry, found = objections(StudyFile, document)
+    if entry is None:
+        raise UsageError(
+            f"the archived study does not read back: {found[0].what}", fix="was it edited by hand?"
+        )
+    return noun_of(cast("StudyFile", entry), document, source=source, home=home)
+
+
+def parse_override(argument: str) -> tuple[str, object]:
+    """`settings.max_turns=5` → its path and its value, read as the file would read it."""
+    dotted, sign, value = argument.partition("=")
+    if not sign or not dotted.strip():
+        raise UsageError(f"`--set {argument}` has no value", fix="write --set settings.max_turns=5")
+    return dotted.strip(), value_of(value.strip())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """What the caller knows beside the file."""
+
+    read: ReadText
+    listing: Listing | None
+    procedures: Mapping[str, ProcedureFacts]
+    measures: Collection[str] | None
+
+
+class _Parser:
+    def __init__(self, source: Source, overrides: Data, known: _Known, home: str) -> None:
+        self.source = source
+        self.home = home
+        self.procedures = known.procedures
+        self.measures = known.measures
+        flags: dict[Path, str] = {}
+        self.mistakes = Mistakes(source, flags)
+        self.document = dict(as_map(source.data) or {})
+        if not self.document:
+            if not source.mistakes:
+                self.mistakes.add(
+                    "this is no study", (), "begin with `study: name` and `procedure: conversation`"
+                )
+            self.mistakes.raise_if_any()
+        for dotted, value in overrides.items():
+            self._override(dotted, value, flags)
+        self.texts = Texts(known.read, known.listing, self._text_settings(), self.mistakes)
+
+    def study(self) -> Study:
+        given = {
+            key: value for key, value in self.document.items() if key not in {"factors", "design", "sources"}
+        }
+        self.document.update(cast("Data", self.texts.resolved(given, (), ())))
+        entry, found = objections(StudyFile, self.document)
+        for objection in found:
+            self.mistakes.add(objection.what, objection.path, objection.fix, key=objection.at_key)
+        drafts = self._drafts()
+        self._fill_settings(drafts)
+        factors = check_levels(self.document, drafts, self.procedures, self.mistakes)
+        arrangement = self._arrangement(drafts)
+        self._check_procedures(drafts)
+        self._check_templates(drafts)
+        self._check_measures()
+        self.mistakes.raise_if_any()
+        assert entry is not None  # noqa: S101  # no entry means mistakes
+        return self._assembled(cast("StudyFile", entry), factors, arrangement)
+
+    def _override(self, dotted: str, value: object, flags: dict[Path, str]) -> None:
+        keys = paths.split(dotted, self.document)
+        flags[keys] = flag_text(dotted, value)
+        entry = entry_at(())
+        known = list(entry.model_fields) if entry else []
+        if keys[0] not in known:
+            self.mistakes.add(f"a study has no key `{keys[0]}`", keys, pick(keys[0], known))
+            return
+        try:
+            self.document = paths.put(self.document, keys, value)
+        except KeyError as error:
+            self.mistakes.add(
+                f"`{dotted}` goes through a value that is no map, at `{error.args[0]}`",
+                keys,
+                "shorten the path",
+            )
+
+    def _text_settings(self) -> set[str]:
+        facts = facts_of(self.document.get("procedure"), self.procedures)
+        every = [facts] if facts else list(self.procedures.values())
+        return {key for one in every for key, setting in one.settings.items() if setting.kind == "text"}
+
+    def _drafts(self) -> list[FactorDraft]:
+        forms = self.document.get("factors")
+        if not isinstance(forms, Mapping):
+            return []
+        found = [
+            read_factor(name, form, self.document, self.texts, self.mistakes)
+            for name, form in cast("Data", forms).items()
+        ]
+        return [draft for draft in found if draft is not None and draft.levels]
+
+    def _used_procedures(self, drafts: list[FactorDraft]) -> dict[str, Path]:
+        """Every procedure that some condition uses, and where the file names it."""
+        used: dict[str, Path] = {}
+        if isinstance(self.document.get("procedure"), str):
+            used[str(self.document["procedure"])] = ("procedure",)
+        for draft in drafts:
+            for level in draft.levels:
+                for setting in level.settings:
+                    if setting.keys == ("procedure",) and isinstance(setting.value, str):
+                        used.setdefault(setting.value, setting.at)
+        return used
+
+    def _fill_settings(self, drafts: list[FactorDraft]) -> None:
+        """Put in the defaults on which all procedures that are used agree."""
+        settings = self.document.get("settings")
+        if settings is not None and not isinstance(settings, Mapping):
+            return
+        defaults: dict[str, set[bytes]] = {}
+        values: dict[str, object] = {}
+        for name in self._used_procedures(drafts):
+            facts = facts_of(name, self.procedures)
+            for key, setting in facts.settings.items() if facts else ():
+                if setting.default is not None:
+                    values[key] = plain(setting.default)
+                    defaults.setdefault(key, set()).add(repr(setting.default).encode())
+        agreed = {key: values[key] for key, seen in defaults.items() if len(seen) == 1}
+        if agreed or settings:
+            self.document["settings"] = {**agreed, **cast("Data", settings or {})}
+
+    def _arrangement(self, drafts: list[FactorDraft]) -> Arrangement:
+        design = self.document.get("design")
+        if not isinstance(design, Mapping):
+            return Arrangement()
+        entry, _ = objections(DesignEntry, cast("Data", design))
+        return read_design(cast("DesignEntry | None", entry), drafts, self.mistakes)
+
+    def _check_procedures(self, drafts: list[FactorDraft]) -> None:
+        """A procedure of the user must be in its file."""
+        for procedure, at in self._used_procedures(drafts).items():
+            place = place_of_procedure(procedure)
+            if place is None:
+                continue
+            file, name = place
+            text = self.texts.read(file)
+            if text is None:
+                fix = self.texts.missing_fix(file, "create it beside the study file")
+                self.mistakes.add(f"there is no file `{file}`", at, fix)
+            elif not re.search(_DEFINED.format(name), text, re.MULTILINE):
+                names: list[str] = _ANY_DEFINED.findall(text)
+                self.mistakes.add(
+                    f"`{file}` defines no `{name}`", at, pick(name, names, otherwise=f"define `{name}` in it")
+                )
+
+    def _check_templates(self, drafts: list[FactorDraft]) -> None:
+        """Names that a prompt asks for and nobody gives."""
+        facts = [facts_of(name, self.procedures) for name in self._used_procedures(drafts)]
+        if any(one is None or one.are_settings_free for one in facts):
+            return  # what an undescribed procedure fills in, nobody knows
+        filled_in = {name for one in facts if one for name in one.variables}
+        settings = [
+            s for draft in drafts for level in draft.levels for s in level.settings if s.keys[0] == "parties"
+        ]
+        parties = self.document.get("parties")
+        for party, entry in cast("Data", parties).items() if isinstance(parties, Mapping) else ():
+            mine = [(("parties", party), entry, ("parties", party))]
+            mine += [(s.keys, s.value, s.at) for s in settings if len(s.keys) > 1 and s.keys[1] == party]
+            given = set(filled_in)
+            prompts: list[tuple[str, Path]] = []
+            for keys, value, at in mine:
+                given.update(_values_in(keys, value))
+                prompts += _prompts_in(keys, value, at)
+            for prompt, at in prompts:
+                for name in sorted(names_in(prompt) - given):
+                    fix = pick(name, sorted(given), otherwise=f"add `parties.{party}.values.{name}`")
+                    self.mistakes.add(
+                        f"the prompt of `{party}` asks for `{name}`, which nobody gives", at, fix
+                    )
+
+    def _check_measures(self) -> None:
+        given = self.document.get("measures")
+        if not isinstance(given, list):
+            return
+        names = {key: list(cast("Data", self.document.get(key) or {})) for key in ("judges", "parties")}
+        facts = facts_of(self.document.get("procedure"), self.procedures)
+        own = facts.measures if facts else ()
+        is_open = self.measures is None or facts is None or facts.are_settings_free
+        known = [*(self.measures or ()), *own]
+        for index, name in enumerate(cast("list[object]", given)):
+            at: Path = ("measures", index)
+            if not isinstance(name, str) or name in names["judges"] or place_of_procedure(name):
+                continue
+            party, dot, feature = name.partition(".")
+            per_party = [measure[2:] for measure in known if measure.startswith("*.")]
+            if dot and party not in names["parties"] and name not in known:
+                self.mistakes.add(f"there is no party `{party}`", at, pick(party, names["parties"]))
+            elif dot and not is_open and feature not in per_party and name not in known:
+                self.mistakes.add(f"there is no measure `{feature}` of a party", at, pick(feature, per_party))
+            elif not dot and not is_open and name not in known:
+                choice = [*names["judges"], *(m for m in known if not m.startswith("*."))]
+                fix = pick(name, choice, otherwise=f"add `judges.{name}`")
+                self.mistakes.add(f"there is no judge or measure `{name}`", at, fix)
+            if name in cast("list[object]", given)[:index]:
+                self.mistakes.add(f"the measure `{name}` stands there twice", at, "keep one")
+
+    def _assembled(self, entry: StudyFile, factors: tuple[Factor, ...], arrangement: Arrangement) -> Study:
+        document = resolved(entry, self.document, factors, arrangement, self.texts.sources)
+        whole, found = objections(StudyFile, document)
+        assert whole is not None, found  # noqa: S101  # our own writing reads back
+        study = noun_of(cast("StudyFile", whole), document, source=self.source.text, home=self.home)
+        study = replace(study, notes=tuple(_notes(study)))
+        if Design(study).count() == 0:
+            self.mistakes.add("no condition is left", ("design",), "exclude less", key=True)
+        self.mistakes.raise_if_any()
+        return study
+
+
+def _notes(study: Study) -> Iterator[str]:
+    for factor in study.factors:
+        if len(factor.levels) == 1:
+            yield f"the factor `{factor.name}` has one level, `{factor.levels[0].label}`: it does not vary"
+
+
+def _values_in(keys: paths.Keys, value: object) -> set[str]:
+    match keys:
+        case (_, _, "values", name, *_):
+            return {name}
+        case (_, _, "values"):
+            return set(cast("Data", value)) if isinstance(value, Mapping) else set()
+        case (_, _):
+            return _values_in((*keys, "values"), paths.get(value, ("values",)))
+        case _:
+            return set()
+
+
+def _prompts_in(keys: paths.Keys, value: object, at: Path) -> list[tuple[str, Path]]:
+    match keys, value:
+        case (_, _, "prompt"), str():
+            return [(value, at)]
+        case (_, _), Mapping():
+            prompt = cast("Data", value).get("prompt")
+            return [(prompt, (*at, "prompt"))] if isinstance(prompt, str) else []
+        case _:
+            return []

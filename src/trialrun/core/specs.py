@@ -1,0 +1,116 @@
+"""What happens in a trial of one condition: the study's document with the condition's levels put in.
+
+`document` of a Spec holds what reaches a trial and nothing else, so budgets, limits and notes may change without
+changing what a trial is.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from trialrun.core import identity, paths
+from trialrun.core.errors import Mistake, StudyMistakes
+from trialrun.core.rules import party_objections
+from trialrun.core.study import Condition, Judge, Level, Party, PartyKind, Spec, Study
+
+Data = Mapping[str, object]
+REACHES_A_TRIAL = ("procedure", "parties", "settings", "judges")
+_KEPT = 512
+
+
+class Specs:
+    """Makes specs, and keeps the latest ones."""
+
+    def __init__(self, study: Study, code_fingerprint: Callable[[str], str], *, kept: int = _KEPT) -> None:
+        self._base: Data = {key: study.document[key] for key in REACHES_A_TRIAL if key in study.document}
+        self._measures = tuple(cast("list[str]", study.document.get("measures", [])))
+        self._code_fingerprint = code_fingerprint
+        self._code: dict[str, str] = {}
+        self._keys: dict[str, paths.Keys] = {}
+        self._kept: OrderedDict[str, Spec] = OrderedDict()
+        self._most = kept
+
+    def spec_of(self, condition: Condition) -> Spec:
+        """The spec of a condition. Raises StudyMistakes when its levels contradict each other."""
+        spec = self._kept.get(condition.id)
+        if spec is None:
+            spec = self._kept[condition.id] = self._made(condition)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(condition.id)
+        return spec
+
+    def _made(self, condition: Condition) -> Spec:
+        document = self._base
+        for level in condition.levels.values():
+            document = self._put(document, level)
+        _check(document, condition)
+        document = _filled(document)
+        procedure = str(document.get("procedure", ""))
+        if procedure not in self._code:
+            self._code[procedure] = self._code_fingerprint(procedure)
+        parties = cast("Mapping[str, Data]", document.get("parties", {}))
+        judges = cast("Mapping[str, Data]", document.get("judges", {}))
+        return Spec(
+            procedure=procedure,
+            parties=MappingProxyType({name: party_of(name, data) for name, data in parties.items()}),
+            judges=MappingProxyType({name: judge_of(name, data) for name, data in judges.items()}),
+            settings=MappingProxyType(cast("dict[str, object]", document.get("settings", {}))),
+            measures=self._measures,
+            document=document,
+            fingerprint=identity.digest([document, self._code[procedure]]),
+        )
+
+    def _put(self, document: Data, level: Level) -> Data:
+        for dotted, value in level.sets:
+            keys = self._keys.get(dotted)
+            if keys is None:
+                keys = self._keys[dotted] = paths.split(dotted, self._base)
+            document = paths.put(document, keys, value)
+        return document
+
+
+def party_of(name: str, data: Data) -> Party:
+    """The party that an entry of the document describes."""
+    given: dict[str, Any] = {key: value for key, value in data.items() if value is not None}
+    kind: PartyKind = "human" if given.pop("human", False) else "script" if "script" in given else "model"
+    lines = tuple(cast("list[str]", given.pop("script", [])))
+    stop = tuple(cast("list[str]", given.pop("stop", [])))
+    return Party(name=name, kind=kind, lines=lines, stop=stop, **given)
+
+
+def judge_of(name: str, data: Data) -> Judge:
+    """The judge that an entry of the document describes."""
+    given: dict[str, Any] = {
+        key: value for key, value in data.items() if value is not None or key == "temperature"
+    }
+    scale = given.pop("scale", None)
+    labels = tuple(cast("list[str]", given.pop("labels", [])))
+    return Judge(name=name, labels=labels, scale=(scale[0], scale[1]) if scale else None, **given)
+
+
+def _filled(document: Data) -> Data:
+    """The document with the defaults that decide what is asked."""
+    filled = dict(document)
+    for key, defaults in (
+        ("parties", {"max_tokens": 1024}),
+        ("judges", {"temperature": 0.0, "max_tokens": 512}),
+    ):
+        entries = cast("Mapping[str, Data]", document.get(key) or {})
+        if entries:
+            filled[key] = {
+                name: {**defaults, **entry} if entry.get("model") is not None else entry
+                for name, entry in entries.items()
+            }
+    return filled
+
+
+def _check(document: Data, condition: Condition) -> None:
+    mistakes = tuple(
+        Mistake(what=f"in the condition {condition.title}: {objection.what}", fix=objection.fix)
+        for objection in party_objections(document)
+    )
+    if mistakes:
+        raise StudyMistakes(mistakes)

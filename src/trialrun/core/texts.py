@@ -1,0 +1,136 @@
+"""Texts of a study that may stand in files of their own, and the names that a template asks for.
+
+Reading is the caller's: `read` gives a file's text or None. A prompt, a judge's question and a setting that is a text
+is a file when it is one line and ends with .md, .txt or .j2.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import cast
+
+from trialrun.core.mistakes import Mistakes
+from trialrun.core.near import nearest
+from trialrun.core.paths import Keys, Path, dotted
+
+ReadText = Callable[[str], str | None]
+Listing = Callable[[str], Iterable[str]]
+"""Folder, as the study file spells it → the names in it."""
+
+_ENDINGS = (".md", ".txt", ".j2")
+
+
+class Texts:
+    """Reads the files of a study once each, and remembers which text came from where."""
+
+    def __init__(
+        self, read: ReadText, listing: Listing | None, settings: Collection[str], mistakes: Mistakes
+    ) -> None:
+        self._read = read
+        self._listing = listing
+        self._settings = settings
+        self._mistakes = mistakes
+        self._known: dict[str, str | None] = {}
+        self.sources: dict[str, str] = {}
+
+    def is_slot(self, keys: Keys) -> bool:
+        """Whether a text at this path may be a file."""
+        match keys:
+            case ("parties", _, "prompt") | ("judges", _, "question"):
+                return True
+            case ("settings", key):
+                return key in self._settings
+            case _:
+                return False
+
+    def is_file(self, value: object, keys: Keys) -> bool:
+        return isinstance(value, str) and self.is_slot(keys) and is_file_name(value)
+
+    def resolved(self, value: object, keys: Keys, path: Path) -> object:
+        """The value with the texts of files in place of their names. `path` is where the file spells it."""
+        if isinstance(value, str) and self.is_file(value, keys):
+            return self._text_of(value, path)
+        if len(keys) >= 3 or not isinstance(value, Mapping):
+            return cast("object", value)
+        known = cast("Mapping[str, object]", value)
+        return {key: self.resolved(item, (*keys, key), (*path, key)) for key, item in known.items()}
+
+    def read(self, name: str) -> str | None:
+        """A file's text, read once."""
+        if name not in self._known:
+            text = self._read(name)
+            self._known[name] = (
+                None if text is None else text.removeprefix("\ufeff").replace("\r\n", "\n").rstrip()
+            )
+        return self._known[name]
+
+    def missing_fix(self, name: str, otherwise: str) -> str:
+        """What to do about a file that does not exist."""
+        folder, _, own = name.rpartition("/")
+        near = nearest(own, self._listing(folder)) if self._listing else None
+        return f"did you mean `{folder + '/' if folder else ''}{near}`?" if near else otherwise
+
+    def _text_of(self, name: str, path: Path) -> str:
+        text = self.read(name)
+        if text is None:
+            fix = self.missing_fix(
+                name, "create it beside the study file; a text that is no file needs another ending"
+            )
+            self._mistakes.add(f"there is no file `{name}`", path, fix)
+            return name
+        if not text.strip():
+            self._mistakes.add(f"the file `{name}` is empty", path, "write the text into it")
+        self.sources[dotted(path)] = name
+        return text
+
+
+def is_file_name(text: str) -> bool:
+    """One line that ends like a text file."""
+    return "\n" not in text and text.lower().endswith(_ENDINGS)
+
+
+_BLOCK = re.compile(
+    r"\{#.*?#\}|\{%-?\s*raw\s*-?%\}.*?\{%-?\s*endraw\s*-?%\}|\{\{(.*?)\}\}|\{%(.*?)%\}", re.DOTALL
+)
+_STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|==|\d[\w.]*|\S")
+_WORDS = """
+and or not in is if else elif endif for endfor set endset block endblock macro endmacro call endcall filter endfilter
+with endwith recursive do true false none True False None loop range dict lipsum cycler joiner namespace self super
+varargs kwargs caller import include from as extends ignore missing without context
+"""
+_KEYWORDS = frozenset(re.findall(r"\w+", _WORDS))
+
+
+def names_in(template: str) -> frozenset[str]:
+    """The names that a Jinja2 template needs from outside. In doubt a name is left out."""
+    asked: set[str] = set()
+    own: set[str] = set()
+    for match in _BLOCK.finditer(template):
+        code = match[1] if match[1] is not None else match[2]
+        if code is not None:
+            _scan(_TOKEN.findall(_STRING.sub("0", code.strip("-+ \n\t"))), asked, own)
+    return frozenset(asked - own)
+
+
+def _scan(tokens: list[str], asked: set[str], own: set[str]) -> None:
+    word = tokens[0] if tokens else ""
+    if word == "for" and "in" in tokens:
+        own.update(tokens[1 : tokens.index("in")])
+    elif word in {"set", "with"} and "=" in tokens:
+        own.update(tokens[index - 1] for index, sign in enumerate(tokens) if sign == "=")
+    elif word == "set":
+        own.update(tokens[1:2])
+    elif word in {"macro", "call", "import", "from"}:
+        own.update(tokens)
+    before = ""
+    for index, token in enumerate(tokens):
+        after = tokens[index + 1 : index + 3]
+        is_name = token.isidentifier() and token not in _KEYWORDS
+        if is_name and before not in {".", "|", "is", "block", "filter"} and after[:1] != ["="]:
+            asked.add(token)
+            if after in (["is", "defined"], ["|", "default"], ["|", "d"]):
+                own.add(token)
+            if after == ["is", "not"] and tokens[index + 3 : index + 4] == ["defined"]:
+                own.add(token)
+        if (before, token) != ("is", "not"):
+            before = token
