@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+FIRST_PARTY = "<first party>"
+"""Default of a setting of kind `party`: the party that the file names first. It is written into the study, because
+the order of a map means nothing anywhere else."""
+
 SettingKind = Literal["any", "int", "number", "text", "flag", "texts", "party", "parties", "map", "list"]
 """`text` may be a file (see the study file's reference); `party` is the name of one of the study's parties."""
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from trialrun.core.arrangement import Arrangement
 from trialrun.core.document import DesignEntry, LimitsEntry, StudyFile, plain
 from trialrun.core.labels import label_of
+from trialrun.core.paths import as_map
 from trialrun.core.study import Budget, Factor, Level, Limits, Price, RateLimit, Rehearsal, Study
 
 Data = Mapping[str, object]
@@ -39,7 +40,15 @@ def resolved(
     document.pop("sources", None)
     if kept:
         document["sources"] = kept
-    return document
+    return {key: _in_order(value) for key, value in document.items()}
+
+
+def _in_order(value: object) -> object:
+    """The value with the keys of its maps in order: a study read back from an archive iterates like the first one."""
+    if isinstance(value, list):
+        return [_in_order(item) for item in cast("list[object]", value)]
+    known = as_map(value)
+    return value if known is None else {key: _in_order(known[key]) for key in sorted(known)}
 
 
 def _factor_form(factor: Factor) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import cast
 
 from trialrun.core import paths
 from trialrun.core.arrangement import Arrangement, read_design
-from trialrun.core.catalogue import ProcedureFacts
+from trialrun.core.catalogue import FIRST_PARTY, ProcedureFacts
 from trialrun.core.design import Design
 from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
 from trialrun.core.errors import UsageError
@@ -24,7 +24,7 @@ from trialrun.core.near import pick
 from trialrun.core.nouns import noun_of, resolved
 from trialrun.core.paths import Path, as_map
 from trialrun.core.rules import facts_of, place_of_procedure
-from trialrun.core.source import Source, read_source, value_of
+from trialrun.core.source import Source, plain_value, read_source
 from trialrun.core.study import Factor, Study
 from trialrun.core.texts import Listing, ReadText, Texts, names_in
 
@@ -86,7 +86,7 @@ def parse_override(argument: str) -> tuple[str, object]:
     dotted, sign, value = argument.partition("=")
     if not sign or not dotted.strip():
         raise UsageError(f"`--set {argument}` has no value", fix="write --set settings.max_turns=5")
-    return dotted.strip(), value_of(value.strip())
+    return dotted.strip(), plain_value(value.strip())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,15 +186,17 @@ class _Parser:
         settings = self.document.get("settings")
         if settings is not None and not isinstance(settings, Mapping):
             return
-        defaults: dict[str, set[bytes]] = {}
-        values: dict[str, object] = {}
+        parties = list(as_map(self.document.get("parties")) or {})
+        values: dict[str, list[object]] = {}
         for name in self._used_procedures(drafts):
             facts = facts_of(name, self.procedures)
             for key, setting in facts.settings.items() if facts else ():
-                if setting.default is not None:
-                    values[key] = plain(setting.default)
-                    defaults.setdefault(key, set()).add(repr(setting.default).encode())
-        agreed = {key: values[key] for key, seen in defaults.items() if len(seen) == 1}
+                default = (
+                    next(iter(parties), None) if setting.default == FIRST_PARTY else plain(setting.default)
+                )
+                if default is not None and default not in values.setdefault(key, []):
+                    values[key].append(default)
+        agreed = {key: defaults[0] for key, defaults in values.items() if len(defaults) == 1}
         if agreed or settings:
             self.document["settings"] = {**agreed, **cast("Data", settings or {})}
 

@@ -91,10 +91,15 @@ def read_source(text: str, *, file: str) -> Source:
     return Source(file=file, text=text, data=data, places=reader.places, mistakes=tuple(reader.mistakes))
 
 
-def value_of(text: str) -> object:
+def plain_value(text: str) -> object:
     """One value as it would be read in a file; a text that is no YAML stands for itself."""
     source = read_source(text, file="")
     return text if source.mistakes else source.data
+
+
+def reads_otherwise(text: str) -> bool:
+    """Whether this text, written plain, would be read as something else than a text."""
+    return text in _WORDS or text == "<<" or bool(_INTEGER.match(text) or _FLOAT.match(text))
 
 
 def _nodes_of(text: str) -> _Node | None:

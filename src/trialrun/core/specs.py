@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from trialrun.core import identity, paths
-from trialrun.core.errors import Mistake, StudyMistakes
+from trialrun.core.errors import Mistake, StudyMistakes, UsageError
 from trialrun.core.rules import party_objections
 from trialrun.core.study import Condition, Judge, Level, Party, PartyKind, Spec, Study
 
@@ -42,10 +42,34 @@ class Specs:
             self._kept.move_to_end(condition.id)
         return spec
 
+    def spec_with(self, condition: Condition, overrides: Data) -> Spec:
+        """The spec of a condition with some values changed, as dotted path → value. Raises UsageError."""
+        document = self._document_of(condition)
+        for dotted, value in overrides.items():
+            keys = paths.split(dotted, document)
+            if keys[0] not in REACHES_A_TRIAL:
+                raise UsageError(
+                    f"`{dotted}` does not reach a trial", fix=f"set one of {', '.join(REACHES_A_TRIAL)}"
+                )
+            try:
+                document = paths.put(document, keys, value)
+            except KeyError as error:
+                raise UsageError(
+                    f"`{dotted}` goes through a value that is no map", fix="shorten the path"
+                ) from error
+        _check_types(document)
+        return self._spec(document, condition)
+
     def _made(self, condition: Condition) -> Spec:
+        return self._spec(self._document_of(condition), condition)
+
+    def _document_of(self, condition: Condition) -> Data:
         document = self._base
         for level in condition.levels.values():
             document = self._put(document, level)
+        return document
+
+    def _spec(self, document: Data, condition: Condition) -> Spec:
         _check(document, condition)
         document = _filled(document)
         procedure = str(document.get("procedure", ""))
@@ -105,6 +129,22 @@ def _filled(document: Data) -> Data:
                 for name, entry in entries.items()
             }
     return filled
+
+
+def _check_types(document: Data) -> None:
+    """A value that came from a command line is checked like one from a file."""
+    from trialrun.core.document import TrialPart
+    from trialrun.core.explain import objections
+    from trialrun.core.texts import is_file_name
+
+    _, found = objections(TrialPart, document)
+    if found:
+        raise UsageError(found[0].what, fix=found[0].fix)
+    for group, key in (("parties", "prompt"), ("judges", "question")):
+        for name, entry in (paths.as_map(document.get(group)) or {}).items():
+            text = paths.get(entry, (key,))
+            if isinstance(text, str) and is_file_name(text):
+                raise UsageError(f"`{group}.{name}.{key}` names a file", fix="give the text itself")
 
 
 def _check(document: Data, condition: Condition) -> None:

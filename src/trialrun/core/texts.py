@@ -13,8 +13,8 @@ from trialrun.core.near import nearest
 from trialrun.core.paths import Keys, Path, dotted
 
 ReadText = Callable[[str], str | None]
-Listing = Callable[[str], Iterable[str]]
-"""Folder, as the study file spells it → the names in it."""
+Listing = Callable[[], Iterable[str]]
+"""The files that a study file could mean, spelled as it would spell them."""
 
 _ENDINGS = (".md", ".txt", ".j2")
 
@@ -65,9 +65,11 @@ class Texts:
 
     def missing_fix(self, name: str, otherwise: str) -> str:
         """What to do about a file that does not exist."""
-        folder, _, own = name.rpartition("/")
-        near = nearest(own, self._listing(folder)) if self._listing else None
-        return f"did you mean `{folder + '/' if folder else ''}{near}`?" if near else otherwise
+        files = list(self._listing()) if self._listing else []
+        # A right name in the wrong folder is nearer than a wrong name.
+        moved = [file for file in files if file.rpartition("/")[2] == name.rpartition("/")[2]]
+        near = nearest(name.removeprefix("./"), moved or files) or next(iter(moved), None)
+        return f"did you mean `{near}`?" if near else otherwise
 
     def _text_of(self, name: str, path: Path) -> str:
         text = self.read(name)
