@@ -83,6 +83,10 @@ def open_writer(path: Path) -> Database:
         db.run("PRAGMA journal_mode = WAL")
         # FULL: a reply is on the disk before it is used, also when the power fails.
         db.run("PRAGMA synchronous = FULL")
+        # Texts lie in the index by hash, so every one touches another page: with a larger cache and a longer log,
+        # a page is written once for many of them.
+        db.run("PRAGMA cache_size = -16384")
+        db.run("PRAGMA wal_autocheckpoint = 4000")
         _migrate(db)
     return db
 

@@ -21,7 +21,19 @@ from typing import cast
 import msgspec
 
 from trialrun.core.errors import StoreError
-from trialrun.core.facts import Entry, Finished, StudyFact, TrialFact
+from trialrun.core.facts import (
+    ActBegan,
+    ActEnded,
+    ArtefactKept,
+    Entry,
+    Finished,
+    Measured,
+    Said,
+    StateLogged,
+    StudyFact,
+    Ticked,
+    TrialFact,
+)
 from trialrun.core.ports import Clock, Command, Tally
 from trialrun.core.state import TrialState
 from trialrun.store import database, inbox, queries, rows, schema, wire
@@ -33,6 +45,9 @@ from trialrun.store.writer import Writer
 
 _OPEN = frozenset({"planned", "running"})
 """A trial with such a status will get more facts soon; its state is kept in memory and its row may lag."""
+
+SILENT = frozenset({Said, Measured, StateLogged, ArtefactKept, Ticked, ActBegan, ActEnded})
+"""The most frequent kinds of those that change no state: to ask `TrialState.apply` costs as much as to store them."""
 
 _KNOWN_TEXTS = 4096
 
@@ -100,8 +115,9 @@ class SqliteJournal:
         if trial and facts:
             state = self._state_for_change(trial)
             for fact in cast("Sequence[TrialFact]", facts):
-                # As it will be read back: values may hold tuples now, and lists then.
-                state.apply(wire.read_back(fact) if type(fact) is Finished else fact, at)
+                if type(fact) not in SILENT:
+                    # As it will be read back: values may hold tuples now, and lists then.
+                    state.apply(wire.read_back(fact) if type(fact) is Finished else fact, at)
             self._pending.states[trial] = state
         self._pending.facts += cells
         self._next_seq = seq
@@ -286,8 +302,8 @@ class SqliteJournal:
         state = self._states.get(trial)
         if state is None:
             with self._reading.told():
-                stored = queries.states(self._reading, (trial,))
-            state = self._states[trial] = stored[0] if stored else TrialState(id=trial)
+                state = queries.state(self._reading, trial) or TrialState(id=trial)
+            self._states[trial] = state
         return state
 
     def _append_texts(self, texts: Mapping[str, str | bytes]) -> None:

@@ -22,8 +22,17 @@ _TEXTS = "SELECT hash, body FROM text WHERE hash IN (SELECT unhex(value) FROM js
 _LAGS = rows.COLUMNS.index("lags")
 _COLUMNS = ", ".join(rows.COLUMNS)
 
+# The body of one text.
+_TEXT = "SELECT body FROM text WHERE hash = unhex(?)"
+
+# What the running process last said of itself.
+_LIVE = "SELECT body FROM live"
+
 # Where some trials stand.
 _STATES = f"SELECT {_COLUMNS} FROM trial WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+
+# Where one trial stands.
+_STATE = f"SELECT {_COLUMNS} FROM trial WHERE id = ?"  # noqa: S608
 
 # A page of all trials, or of those with a status, in the order in which they began.
 _PAGE = f"SELECT rowid, {_COLUMNS} FROM trial WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
@@ -63,6 +72,22 @@ def texts(db: Database, hashes: Iterable[str]) -> dict[str, str]:
     return {digest.hex(): wire.text_of(body) for digest, body in found}
 
 
+def state(db: Database, trial: str) -> TrialState | None:
+    """Where one trial stands; None if it never began."""
+    found = db.rows(_STATE, (trial,))
+    return state_at(db, found[0]) if found else None
+
+
+def content(db: Database, name: str) -> bytes | None:
+    """The bytes that are stored under this hash."""
+    return cast("bytes | None", db.value(_TEXT, (name,)))
+
+
+def live(db: Database) -> bytes | None:
+    """What the running process last said of itself, as JSON."""
+    return cast("bytes | None", db.value(_LIVE))
+
+
 def states(db: Database, trials: Iterable[str]) -> list[TrialState]:
     """Where these trials stand; those that never began are left out."""
     return [state_at(db, row) for row in db.rows(_STATES, (_listed(trials),))]
@@ -95,6 +120,11 @@ def folded(db: Database, trial: str) -> TrialState:
 def lagging(db: Database) -> list[str]:
     """The trials whose rows may be behind their facts."""
     return [row[0] for row in db.rows(_LAGGING)]
+
+
+def lagging_states(db: Database) -> list[TrialState]:
+    """Those trials by their facts."""
+    return [folded(db, trial) for trial in lagging(db)]
 
 
 def tallies(db: Database, instead: Iterable[TrialState]) -> list[Tally]:

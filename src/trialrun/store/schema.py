@@ -59,6 +59,7 @@ CREATE TABLE trial (
     outcome BLOB NOT NULL,
     exact BLOB NOT NULL
 );
+CREATE INDEX trial_in_order ON trial (planned, id);
 CREATE INDEX trial_by_status ON trial (status);
 CREATE INDEX trial_lags ON trial (lags) WHERE lags;
 

@@ -1,5 +1,6 @@
 """Facts as the bytes that are stored, and back. A checksum over the whole row tells a damaged one from a good one."""
 
+from struct import Struct
 from typing import get_args
 from zlib import crc32
 
@@ -9,6 +10,7 @@ from trialrun.core.errors import StoreCorrupt
 from trialrun.core.facts import Entry, Fact, Finished
 
 encode = msgspec.json.Encoder().encode
+_PLACE = Struct("<qd").pack
 decode = msgspec.json.Decoder[Fact](Fact).decode
 _finished = msgspec.json.Decoder(Finished).decode
 
@@ -18,7 +20,7 @@ KINDS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_
 
 def checksum(seq: int, trial: str, at: float, body: bytes) -> int:
     """Guards the fact, and which trial it belongs to, and when and in which place it happened."""
-    return crc32(body, crc32(f"{seq} {trial} {at!r}".encode()))
+    return crc32(body, crc32(_PLACE(seq, at) + trial.encode()))
 
 
 def entry_of(seq: int, trial: str, at: float, body: bytes, crc: int) -> Entry:

@@ -1,0 +1,213 @@
+"""Reads a study, finished or running, without touching it: trials, tables, texts, and requests as they were sent.
+
+Everything streams: trials come in pages, in planned order, so that memory does not grow with the study and the same
+facts always give the same rows. Each page is its own short read; a run that goes on meanwhile is not held up.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+import msgspec
+
+from trialrun.core import facts as f
+from trialrun.core.calls import Message, Request, Role
+from trialrun.core.envelope import close as close_envelope
+from trialrun.core.errors import StoreCorrupt, UsageError
+from trialrun.core.ports import Tally
+from trialrun.core.state import TrialState, in_force
+from trialrun.store import database, pages, queries, schema, tables, wire
+from trialrun.store.lock import Holder, holder_of
+
+T = TypeVar("T")
+_live = msgspec.json.Decoder(dict[str, object])
+
+
+class Archive:
+    """The study in one folder, for reading."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._db = database.open_reader(folder / schema.FILE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    # --- the study -------------------------------------------------------------------------------------------------
+
+    def holder(self) -> Holder | None:
+        """The process that works on the study now."""
+        return holder_of(self.folder)
+
+    def live(self) -> dict[str, object] | None:
+        """What the process that works on it (or the last one that did) published about itself."""
+        with self._db.told():
+            body = queries.live(self._db)
+        return None if body is None else _live.decode(body)
+
+    def tallies(self) -> list[Tally]:
+        """Sums by condition; forks are not part of them."""
+        with self._db.told():
+            return queries.tallies(self._db, queries.lagging_states(self._db))
+
+    def total(self) -> Tally:
+        """Sums over everything that ever cost money in this study."""
+        with self._db.told():
+            return queries.total(self._db, queries.lagging_states(self._db))
+
+    # --- one trial -------------------------------------------------------------------------------------------------
+
+    def trial(self, trial: str) -> TrialState | None:
+        """Where one trial stands; None if it never began."""
+        with self._db.told():
+            return queries.state(self._db, trial)
+
+    def facts_of(self, trial: str) -> list[f.Entry]:
+        """All facts of one trial (or, with an empty name, of the study), oldest first."""
+        with self._db.told():
+            return queries.facts_of(self._db, trial)
+
+    def history_of(self, trial: str) -> list[f.Entry]:
+        """The facts of a trial that are in force; of a fork, with those that it shares with its source."""
+        own = self.facts_of(trial)
+        forked = next((entry.fact for entry in reversed(own) if isinstance(entry.fact, f.Forked)), None)
+        shared = [] if forked is None else _before_turn(self.history_of(forked.source), forked.turn)
+        return shared + in_force(own)
+
+    def texts(self, hashes: Iterable[str]) -> dict[str, str]:
+        """The stored texts of these hashes; unknown ones are left out."""
+        with self._db.told():
+            return queries.texts(self._db, hashes)
+
+    def content_of(self, name: str) -> bytes:
+        """The stored bytes of one hash."""
+        with self._db.told():
+            content = queries.content(self._db, name)
+        if content is None:
+            raise StoreCorrupt(
+                f"the text {name} is not in the store",
+                where=str(self._db.path),
+                fix="`trialrun doctor` tells which trials it belongs to",
+            )
+        return content
+
+    def request_of(self, trial: str, at: str) -> Request:
+        """The whole request of the call at an address, put together from the differences."""
+        requests = {
+            entry.fact.at: entry.fact
+            for entry in self.history_of(trial)
+            if isinstance(entry.fact, f.Held) and entry.fact.request is not None
+        }
+        held = requests.get(at)
+        if held is None or held.request is None:
+            raise _no_call(trial, at)
+        parts = _messages_of(requests, at)
+        texts = self.texts({name for _, name in parts})
+        delta = held.request
+        return Request(
+            model=held.model,
+            messages=tuple(Message(role, texts.get(name, "")) for role, name in parts),
+            max_tokens=delta.max_tokens,
+            temperature=delta.temperature,
+            top_p=delta.top_p,
+            stop=delta.stop,
+            schema=delta.schema,
+            params=delta.params,
+        )
+
+    def raw_of(self, trial: str, at: str, attempt: int | None = None) -> bytes:
+        """The body of a reply as it came over the wire; of the last attempt that was answered if none is named."""
+        for entry in reversed(self.history_of(trial)):
+            fact = entry.fact
+            if isinstance(fact, f.Settled) and fact.at == at and attempt in {None, fact.attempt}:
+                text = wire.text_of(self.content_of(fact.text)) if fact.text else ""
+                return close_envelope(self.content_of(fact.raw), text)
+        raise _no_call(trial, at)
+
+    # --- tables ----------------------------------------------------------------------------------------------------
+
+    def trials(self, *statuses: f.Status) -> Iterator[TrialState]:
+        """All trials that began, or those with one of these statuses, in planned order."""
+        return (state for state in pages.states(self._db) if not statuses or state.status in statuses)
+
+    def messages(self, only: Sequence[str] | None = None) -> Iterator[tables.Message]:
+        """Everything that was said; a fork's conversation is whole, with the part that it shares."""
+        for page in pages.places(self._db, only):
+            found = pages.facts(self._db, page, ("said",), all_generations=False)
+            for place in page:
+                if place.may_be_fork:
+                    found[place.trial] = self.history_of(place.trial)
+            said = (entry.fact for entries in found.values() for entry in entries)
+            texts = self.texts({fact.text for fact in said if isinstance(fact, f.Said)})
+            for place in page:
+                yield from tables.messages(place.trial, found[place.trial], texts)
+
+    def calls(self, only: Sequence[str] | None = None) -> Iterator[tables.CallAttempt]:
+        """Every attempt of every call, superseded ones too."""
+        kinds = ("held", "settled", "released", "doubted", "confirmed", "superseded")
+        return self._rows(kinds, tables.calls, only, all_generations=True)
+
+    def measures(self, only: Sequence[str] | None = None) -> Iterator[tables.Measure]:
+        """Every value that was taken."""
+        return self._rows(("measured",), tables.measures, only)
+
+    def states(self, only: Sequence[str] | None = None) -> Iterator[tables.State]:
+        """The hidden states of the parties."""
+        return self._rows(("state",), tables.states, only)
+
+    def artefacts(self, only: Sequence[str] | None = None) -> Iterator[tables.Artefact]:
+        """Everything that was kept; `content_of` has the bytes."""
+        return self._rows(("artefact",), tables.artefacts, only)
+
+    def questions(self, only: Sequence[str] | None = None) -> Iterator[tables.Question]:
+        """What humans were asked; `answer` is None where nobody has answered yet."""
+        return self._rows(("asked", "answered"), tables.questions, only)
+
+    # --- how tables are read -------------------------------------------------------------------------------------
+
+    def _rows(
+        self,
+        kinds: tuple[str, ...],
+        rows_of: Callable[[list[f.Entry]], Iterable[T]],
+        only: Sequence[str] | None,
+        *,
+        all_generations: bool = False,
+    ) -> Iterator[T]:
+        for page in pages.places(self._db, only):
+            found = pages.facts(self._db, page, kinds, all_generations=all_generations)
+            for place in page:
+                yield from rows_of(found[place.trial])
+
+
+def _messages_of(requests: dict[str, f.Held], at: str) -> list[tuple[Role, f.Hash]]:
+    """The messages of a request: what it shares with the one at its base, then what it adds."""
+    chain: list[f.RequestDelta] = []
+    while at and (held := requests.get(at)) is not None and held.request is not None:
+        chain.append(held.request)
+        at = held.request.base
+    messages: list[tuple[Role, f.Hash]] = []
+    for delta in reversed(chain):
+        messages = messages[: delta.keep] + delta.add
+    return messages
+
+
+def _before_turn(entries: list[f.Entry], turn: int) -> list[f.Entry]:
+    """What happened before this turn began: the part that a fork shares with its source."""
+    for place, entry in enumerate(entries):
+        if isinstance(entry.fact, f.TurnBegan) and entry.fact.turn >= turn:
+            return entries[:place]
+    return entries
+
+
+def _no_call(trial: str, at: str) -> UsageError:
+    return UsageError(
+        f"trial `{trial}` has no answered call at `{at}`",
+        where="study.db",
+        fix="`trialrun export --table calls` lists the calls of each trial",
+    )

@@ -1,0 +1,254 @@
+"""A study as tables: what one row of each says, and how the facts of a trial become rows.
+
+A row is a named tuple of plain values, so that it goes into a data frame, a CSV file or a template as it is. Missing
+is None.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Literal, NamedTuple
+
+from trialrun.core import facts as f
+from trialrun.core.calls import Finish
+
+CallStatus = Literal["open", "settled", "released", "in_doubt", "confirmed"]
+"""open: it left, and nothing more is known (yet). in_doubt: it ended, and nobody knows whether it was billed.
+confirmed: it was in doubt, and a person looked up what it cost."""
+
+
+class Message(NamedTuple):
+    """Something that a party said. `audience` empty means that everybody heard it."""
+
+    trial: str
+    number: int
+    turn: int
+    party: str
+    text: str
+    audience: tuple[str, ...]
+    call: str
+    said_at: float
+
+
+class CallAttempt(NamedTuple):
+    """One attempt of a call. Superseded ones no longer count for the trial, and still for the money."""
+
+    trial: str
+    at: str
+    attempt: int
+    status: CallStatus
+    party: str
+    purpose: str
+    turn: int
+    model: str
+    answered_by: str
+    ceiling_usd: Decimal | None
+    cost_usd: Decimal | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_cached: int | None
+    tokens_cache_write: int | None
+    tokens_reasoning: int | None
+    finish: Finish | None
+    latency_s: float | None
+    http_status: int | None
+    error: str
+    reason: str
+    unreadable: str
+    request_id: str
+    priced_by: str
+    fingerprint: str
+    text: str
+    raw: str
+    held_at: float
+    ended_at: float | None
+    superseded: bool
+
+
+class Measure(NamedTuple):
+    """A value taken from a trial; None is missing, and `note` says why."""
+
+    trial: str
+    turn: int
+    name: str
+    value: str | int | float | bool | None
+    source: str
+    note: str
+    at: str
+
+
+class State(NamedTuple):
+    """The hidden state of a party at one moment."""
+
+    trial: str
+    turn: int
+    party: str
+    values: dict[str, object]
+    at: str
+
+
+class Artefact(NamedTuple):
+    """Something kept for a trial under a name; `content` is the hash under which it is stored."""
+
+    trial: str
+    turn: int
+    name: str
+    media_type: str
+    size_bytes: int
+    content: str
+    at: str
+
+
+class Question(NamedTuple):
+    """A question to a human; `answer` is None while it is open."""
+
+    trial: str
+    at: str
+    turn: int
+    party: str
+    question: str
+    options: tuple[str, ...]
+    asked_at: float
+    answer: str | None
+    by: str
+    answered_at: float | None
+
+
+def messages(trial: str, entries: Iterable[f.Entry], texts: Mapping[str, str]) -> Iterator[Message]:
+    """What was said in a trial, also before it branched off. A text that is not stored any more is empty."""
+    number = 0
+    for entry in entries:
+        said = entry.fact
+        if isinstance(said, f.Said):
+            text = texts.get(said.text, "")
+            yield Message(trial, number, said.turn, said.party, text, said.audience, said.call, entry.at)
+            number += 1
+
+
+def measures(entries: Iterable[f.Entry]) -> Iterator[Measure]:
+    """What was measured, in order."""
+    for entry in entries:
+        m = entry.fact
+        if isinstance(m, f.Measured):
+            yield Measure(entry.trial, m.turn, m.name, m.value, m.source, m.note, m.at)
+
+
+def states(entries: Iterable[f.Entry]) -> Iterator[State]:
+    """The hidden states, in order."""
+    for entry in entries:
+        s = entry.fact
+        if isinstance(s, f.StateLogged):
+            yield State(entry.trial, s.turn, s.party, s.values, s.at)
+
+
+def artefacts(entries: Iterable[f.Entry]) -> Iterator[Artefact]:
+    """What was kept, in order."""
+    for entry in entries:
+        a = entry.fact
+        if isinstance(a, f.ArtefactKept):
+            yield Artefact(entry.trial, a.turn, a.name, a.media_type, a.size_bytes, a.content, a.at)
+
+
+def questions(entries: Iterable[f.Entry]) -> list[Question]:
+    """What humans were asked, in order, with their answers."""
+    asked: dict[str, Question] = {}
+    for entry in entries:
+        match entry.fact:
+            case f.Asked() as q:
+                asked[q.at] = Question(
+                    entry.trial, q.at, q.turn, q.party, q.question, q.options, entry.at, None, "", None
+                )
+            case f.Answered() as a if a.at in asked:
+                asked[a.at] = asked[a.at]._replace(answer=a.answer, by=a.by, answered_at=entry.at)
+            case _:
+                pass
+    return list(asked.values())
+
+
+def calls(entries: Iterable[f.Entry]) -> Iterator[CallAttempt]:
+    """Every attempt, in the order in which they left; takes the facts of all generations of the trial."""
+    attempts: list[_Attempt] = []
+    open_: dict[tuple[str, int], _Attempt] = {}
+    for entry in entries:
+        fact = entry.fact
+        match fact:
+            case f.Held():
+                attempt = open_[fact.at, fact.attempt] = _Attempt(entry.trial, fact, entry.at)
+                attempts.append(attempt)
+            case f.Settled() | f.Released() | f.Doubted():
+                if attempt := open_.get((fact.at, fact.attempt)):
+                    attempt.ending, attempt.ended_at = fact, entry.at
+            case f.Confirmed():
+                if attempt := open_.get((fact.at, fact.attempt)):
+                    attempt.confirmed = fact
+            case f.Superseded():
+                for attempt in attempts:
+                    attempt.superseded = True
+            case _:
+                pass
+    return (_row_of(attempt) for attempt in attempts)
+
+
+class _Attempt:
+    """The facts of one attempt."""
+
+    __slots__ = ("confirmed", "ended_at", "ending", "held", "held_at", "superseded", "trial")
+
+    def __init__(self, trial: str, held: f.Held, held_at: float) -> None:
+        self.trial = trial
+        self.held = held
+        self.held_at = held_at
+        self.ending: f.Settled | f.Released | f.Doubted | None = None
+        self.ended_at: float | None = None
+        self.confirmed: f.Confirmed | None = None
+        self.superseded = False
+
+
+_NO_SETTLEMENT = f.Settled(at="", attempt=0, cost_usd=None, usage=None)
+
+
+def _row_of(attempt: _Attempt) -> CallAttempt:
+    held, ending, confirmed = attempt.held, attempt.ending, attempt.confirmed
+    settled = ending if isinstance(ending, f.Settled) else None
+    paid = settled or _NO_SETTLEMENT
+    usage = paid.usage
+    trouble = ending if isinstance(ending, f.Released | f.Doubted) else None
+    return CallAttempt(
+        trial=attempt.trial,
+        at=held.at,
+        attempt=held.attempt,
+        status="confirmed" if confirmed else _STATUS[type(ending)],
+        party=held.party,
+        purpose=held.purpose,
+        turn=held.turn,
+        model=held.model,
+        answered_by=paid.model,
+        ceiling_usd=held.ceiling_usd,
+        cost_usd=confirmed.cost_usd if confirmed else paid.cost_usd,
+        tokens_in=usage.tokens_in if usage else None,
+        tokens_out=usage.tokens_out if usage else None,
+        tokens_cached=usage.tokens_cached if usage else None,
+        tokens_cache_write=usage.tokens_cache_write if usage else None,
+        tokens_reasoning=usage.tokens_reasoning if usage else None,
+        finish=settled.finish if settled else None,
+        latency_s=settled.latency_s if settled else None,
+        http_status=trouble.status if isinstance(trouble, f.Released) else None,
+        error=trouble.error if trouble else "",
+        reason=trouble.reason if trouble else "",
+        unreadable=paid.unreadable,
+        request_id=paid.request_id,
+        priced_by=paid.priced_by,
+        fingerprint=held.fingerprint,
+        text=paid.text,
+        raw=paid.raw,
+        held_at=attempt.held_at,
+        ended_at=attempt.ended_at,
+        superseded=attempt.superseded,
+    )
+
+
+_STATUS: dict[type, CallStatus] = {
+    type(None): "open",
+    f.Settled: "settled",
+    f.Released: "released",
+    f.Doubted: "in_doubt",
+}
