@@ -3,7 +3,6 @@
 Property names guide the content: a `reason` becomes a sentence about what was said, a `name` a name.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,37 +13,14 @@ from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.lexicon import WORDS
 from trialrun.providers.rehearsal.patterns import Unsupported, text_matching
 from trialrun.providers.rehearsal.schemas import Schema, Unsatisfiable
+from trialrun.providers.rehearsal.values import NUMERIC, integer, number, text
 
 _TRIES = 12
 _DEEP = 6
 _TOO_DEEP = 40
-_ALL_TYPES = ("string", "integer", "number", "boolean", "object", "array")
-_HARD = (
-    "oneOf",
-    "not",
-    "if",
-    "contains",
-    "allOf",
-    "anyOf",
-    "patternProperties",
-    "propertyNames",
-    "dependentSchemas",
-)
-_SHORT_WORDS = (
-    "name",
-    "label",
-    "title",
-    "category",
-    "topic",
-    "tag",
-    "type",
-    "kind",
-    "id",
-    "key",
-    "status",
-    "mood",
-    "emotion",
-)
+# In this order: what `allOf` adds may be one more of each of the others.
+_WAYS = ("$ref", "anyOf", "oneOf", "if", "dependentSchemas", "allOf")
+_HARD = (*_WAYS, "not", "contains", "patternProperties", "propertyNames")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +54,7 @@ class Writer:
     def _plain(self, rules: Schema, depth: int, attempt: int) -> Schema:
         """The schema without references and branches: one way through it."""
         for _ in range(_TOO_DEEP):
-            keyword = next((k for k in ("$ref", "allOf", "anyOf", "oneOf", "if") if k in rules), None)
+            keyword = next((way for way in _WAYS if way in rules), None)
             if keyword is None:
                 return rules
             rest: Schema = {key: value for key, value in rules.items() if key != keyword}
@@ -89,6 +65,11 @@ class Writer:
                 case "allOf":
                     for branch in schemas.parts(rules, "allOf"):
                         rest = schemas.merged(rest, self._mapping(branch))
+                    rules = rest
+                case "dependentSchemas":
+                    for name, branch in schemas.named(rules, keyword).items():
+                        if name in schemas.parts(rules, "required") or self.dice.happens(0.5):
+                            rest = schemas.merged(rest, self._mapping(branch))
                     rules = rest
                 case "if":
                     rules = self._with_condition(rest, rules["if"])
@@ -131,15 +112,15 @@ class Writer:
             case "boolean":
                 return self.dice.happens(0.5)
             case "integer":
-                return self._integer(rules)
+                return integer(rules, self.dice)
             case "number":
-                return self._number(rules, name)
+                return number(rules, name, self.dice)
             case "array":
                 return self._list(rules, name, depth)
             case "object":
                 return self._object(rules, depth)
             case _:
-                return self._text(rules, name)
+                return text(rules, name, self.dice, self.sentence, is_brief=self.is_brief)
 
     def _checked(self, value: object, rules: Schema) -> object:
         if not schemas.fits(value, rules, self.root):
@@ -156,80 +137,6 @@ class Writer:
         if not full or (len(full) < len(kinds) and self.dice.happens(0.15)):
             return "null"
         return self.dice.pick(full)
-
-    def _integer(self, rules: Schema) -> int:
-        low, high = _bounds(rules)
-        step = schemas.number_of(rules, "multipleOf") or 1
-        # An integer that is a multiple of 2.5 is a multiple of 5.
-        whole = (
-            step
-            if isinstance(step, int)
-            else next((n * step for n in range(1, 1000) if (n * step).is_integer()), 0)
-        )
-        if not whole:
-            raise Unsatisfiable("no integer is a multiple")
-        whole = int(whole)
-        least = None if low is None else -(-math.ceil(low) // whole)
-        most = None if high is None else math.floor(high) // whole
-        first, last = _window(least, most, width=10)
-        if first > last:
-            raise Unsatisfiable("no integer in these bounds")
-        return (first + self.dice.below(last - first + 1)) * whole
-
-    def _number(self, rules: Schema, name: str) -> int | float:
-        low, high = _bounds(rules)
-        step = schemas.number_of(rules, "multipleOf")
-        if step:
-            first, last = _window(
-                None if low is None else math.ceil(low / step),
-                None if high is None else math.floor(high / step),
-                width=100,
-            )
-            if first > last:
-                raise Unsatisfiable("no multiple in these bounds")
-            value = (first + self.dice.below(last - first + 1)) * step
-        else:
-            default = 1.0 if any(word in name for word in ("prob", "confidence", "share", "rate")) else 10.0
-            bottom = low if low is not None else min(0.0, high - default) if high is not None else 0.0
-            top = high if high is not None else max(default, bottom + default)
-            value = bottom + (top - bottom) * self.dice.fraction()
-            value = rounded if bottom < (rounded := round(value, 2)) < top else value
-        if not schemas.fits(value, {key: rules[key] for key in _NUMERIC if key in rules}, self.root):
-            raise Unsatisfiable("no number in these bounds")
-        return value
-
-    def _text(self, rules: Schema, name: str) -> str:
-        shortest = schemas.count_of(rules, "minLength") or 0
-        longest = schemas.count_of(rules, "maxLength")
-        pattern, form = rules.get("pattern"), rules.get("format")
-        if longest is not None and longest < shortest:
-            raise Unsatisfiable("maxLength below minLength")
-        if isinstance(pattern, str):
-            try:
-                return text_matching(pattern, self.dice, shortest=shortest, longest=longest)
-            except Unsupported as error:
-                raise Unsatisfiable(f"pattern {pattern}") from error
-        if isinstance(form, str) and (text := formatted(form, self.dice)):
-            return text
-        return self._fitted(self._prose(name), shortest, longest)
-
-    def _prose(self, name: str) -> str:
-        lower = name.lower()
-        if self.is_brief:
-            return self.dice.pick(WORDS["quality"])
-        if "name" in lower or lower in ("who", "speaker", "author", "person"):
-            return self.dice.pick(WORDS["name"])
-        if lower and any(lower == word or lower.endswith("_" + word) for word in _SHORT_WORDS):
-            return self.dice.pick(WORDS["feeling" if "m" in lower else "value"])
-        return self.sentence()
-
-    def _fitted(self, text: str, shortest: int, longest: int | None) -> str:
-        while len(text) < shortest:
-            text += (" " if text else "") + (self.sentence() or "and so on")
-        if longest is not None and len(text) > longest:
-            cut = text[: longest + 1].rpartition(" ")[0]
-            text = cut if len(cut) >= shortest and cut else text[:longest]
-        return text
 
     def _list(self, rules: Schema, name: str, depth: int) -> list[object]:
         least, most = schemas.count_of(rules, "minItems") or 0, schemas.count_of(rules, "maxItems")
@@ -310,10 +217,10 @@ class Writer:
         self, built: dict[str, object], least: int, rules: Schema, patterns: Mapping[str, object], depth: int
     ) -> None:
         """Add properties that nobody named, where a minimum asks for more."""
-        for number in range(least * 4 if rules.get("additionalProperties") is not False or patterns else 0):
+        for tried in range(least * 4 if rules.get("additionalProperties") is not False or patterns else 0):
             if len(built) >= least:
                 return
-            name = self._new_name(number, rules, patterns)
+            name = self._new_name(tried, rules, patterns)
             if name not in built:
                 built[name] = self.value(self._property(name, rules, patterns), name, depth + 1)
         if len(built) < least:
@@ -343,78 +250,17 @@ class Writer:
         return {"allOf": asked}
 
 
-_NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-
-
-def formatted(form: str, dice: Dice) -> str:
-    """A text in a format of JSON Schema; empty for one that we do not know."""
-    month, day = 1 + dice.below(12), 1 + dice.below(28)
-    date = f"{2020 + dice.below(8)}-{month:02}-{day:02}"
-    time = f"{dice.below(24):02}:{dice.below(60):02}:{dice.below(60):02}Z"
-    word = dice.pick(WORDS["part"])
-    match form:
-        case "date":
-            return date
-        case "date-time":
-            return f"{date}T{time}"
-        case "time":
-            return time
-        case "duration":
-            return f"P{1 + dice.below(9)}DT{1 + dice.below(23)}H"
-        case "email" | "idn-email":
-            return f"{dice.pick(WORDS['name']).lower()}@example.org"
-        case "hostname" | "idn-hostname":
-            return f"{word}.example.org"
-        case "ipv4":
-            return f"192.0.2.{1 + dice.below(250)}"
-        case "ipv6":
-            return f"2001:db8::{1 + dice.below(9000):x}"
-        case "uri" | "url" | "iri" | "uri-reference" | "iri-reference":
-            return f"https://example.org/{word}/{dice.below(1000)}"
-        case "uri-template":
-            return f"https://example.org/{word}/{{id}}"
-        case "uuid":
-            digits = f"{dice.below(1 << 64):016x}{dice.below(1 << 64):016x}"
-            return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}"
-        case "json-pointer":
-            return f"/{word}/{dice.below(9)}"
-        case "relative-json-pointer":
-            return f"{dice.below(3)}/{word}"
-        case "regex":
-            return f"^{word}s?$"
-        case _:
-            return ""
-
-
 def _implied(rules: Schema) -> tuple[str, ...]:
     """The type that the other keywords are about."""
     for kind, keywords in (
         ("object", ("properties", "required", "additionalProperties", "minProperties", "patternProperties")),
         ("array", ("items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems")),
         ("string", ("pattern", "minLength", "maxLength", "format")),
-        ("number", _NUMERIC),
+        ("number", NUMERIC),
     ):
         if any(keyword in rules for keyword in keywords):
             return (kind,)
     return ("string",)
-
-
-def _bounds(rules: Schema) -> tuple[float | None, float | None]:
-    """The bounds of a number; exclusive ones are moved inward to the next representable value."""
-    low, high = schemas.number_of(rules, "minimum"), schemas.number_of(rules, "maximum")
-    above, below = schemas.number_of(rules, "exclusiveMinimum"), schemas.number_of(rules, "exclusiveMaximum")
-    if above is not None and (low is None or above >= low):
-        low = math.nextafter(above, math.inf)
-    if below is not None and (high is None or below <= high):
-        high = math.nextafter(below, -math.inf)
-    return low, high
-
-
-def _window(low: int | None, high: int | None, *, width: int) -> tuple[int, int]:
-    """Both bounds, with a window of a plausible width where one is missing."""
-    if low is None:
-        low = 0 if high is None or high >= 0 else high - width
-    return low, low + width if high is None else high
 
 
 def _weight(schema: object) -> int:

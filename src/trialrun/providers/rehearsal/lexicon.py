@@ -230,7 +230,7 @@ NOUNS: frozenset[str] = frozenset(
         study subject sugar summer sun supplier support surgery system table tank task tax teacher team
         technology temper temperature tenant tension term theory therapist therapy threat ticket time town
         trade tradition trauma treatment tree trial trouble truck truth university user vaccine value village
-        violence voice vote walk wall war water weapon weather website wife winter witness woman word work
+        violence voice vote walk wall war water weapon weather website wife winter witness woman work
         worker world year youth
         """
     )

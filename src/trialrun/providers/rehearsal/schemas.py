@@ -81,47 +81,59 @@ def types_of(schema: Schema) -> tuple[str, ...]:
 
 
 def merged(one: Schema, other: Schema) -> Schema:
-    """A schema that asks for both; what has no joint spelling is kept as one more branch of `allOf`."""
+    """A schema that asks for both. Where there is no joint spelling, `one` wins and `fits` has the last word."""
     both = dict(one)
+    late = dict[str, object]()
     for keyword, value in other.items():
         if keyword not in both or both[keyword] == value:
             both[keyword] = value
-            continue
-        here = both[keyword]
-        match keyword:
-            case "type":
-                both["type"] = list(_common_types(types_of(one), types_of(other)))
-                if not both["type"]:
-                    raise Unsatisfiable("no type in common")
-            case "required":
-                both["required"] = list(dict.fromkeys([*parts(one, keyword), *parts(other, keyword)]))
-            case "properties":
-                both["properties"] = _both_properties(named(one, keyword), named(other, keyword))
-            case "enum":
-                both["enum"] = [
-                    item for item in parts(one, keyword) if any(equal(item, x) for x in parts(other, keyword))
-                ]
-            case "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties":
-                both[keyword] = max(cast("float", here), cast("float", value))
-            case "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties":
-                both[keyword] = min(cast("float", here), cast("float", value))
-            case "uniqueItems":
-                both[keyword] = bool(here) or bool(value)
-            case (
-                "title"
-                | "description"
-                | "default"
-                | "examples"
-                | "$defs"
-                | "definitions"
-                | "$schema"
-                | "$id"
-                | "$comment"
-            ):
-                pass
-            case _:
-                both["allOf"] = [*parts(both, "allOf"), {keyword: value}]
+        elif keyword in _BRANCHING:
+            late[keyword] = value
+        else:
+            both[keyword] = _joint(keyword, both[keyword], value, one, other)
+    if late:
+        both["allOf"] = [*parts(both, "allOf"), late]
     return both
+
+
+_BRANCHING = ("$ref", "anyOf", "oneOf", "if", "then", "else")
+
+
+def _joint(keyword: str, here: object, value: object, one: Schema, other: Schema) -> object:
+    """The value of a keyword that asks for what both ask for."""
+    match keyword:
+        case "type":
+            common = _common_types(types_of(one), types_of(other))
+            if not common:
+                raise Unsatisfiable("no type in common")
+            return common
+        case "required" | "allOf":
+            return [
+                *parts(one, keyword),
+                *[item for item in parts(other, keyword) if item not in parts(one, keyword)],
+            ]
+        case "enum":
+            return [
+                item for item in parts(one, keyword) if any(equal(item, x) for x in parts(other, keyword))
+            ]
+        case "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions":
+            return _both_properties(named(one, keyword), named(other, keyword))
+        case "items" | "additionalProperties" | "propertyNames":
+            return False if here is False or value is False else {"allOf": [here, value]}
+        case "not":
+            return {"anyOf": [here, value]}
+        case "minimum" | "exclusiveMinimum" | "minLength" | "minItems" | "minProperties" | "minContains":
+            return max(cast("float", here), cast("float", value))
+        case "maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties" | "maxContains":
+            return min(cast("float", here), cast("float", value))
+        case "multipleOf":
+            if isinstance(here, int) and isinstance(value, int):
+                return math.lcm(here, value)
+            return max(cast("float", here), cast("float", value))
+        case "uniqueItems":
+            return bool(here) or bool(value)
+        case _:
+            return here
 
 
 def _common_types(one: Sequence[str], other: Sequence[str]) -> list[str]:

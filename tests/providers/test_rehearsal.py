@@ -1,0 +1,443 @@
+"""The rehearsal lane: who it plays, that it is the same every time, and that it fails as asked."""
+
+import asyncio
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trialrun.core import chance, pricing
+from trialrun.core.calls import Call, Message, Parsed, Request, Usage
+from trialrun.core.errors import CallError, CallTimedOut, ReplyUnreadable, Throttled, Unavailable
+from trialrun.core.study import Rehearsal
+from trialrun.providers.rehearsal import RehearsalProvider, profile_of
+from trialrun.providers.rehearsal.roles import part_of
+from trialrun.testing.clock import ManualClock
+
+MINI = "openai/gpt-5-mini"
+PLAIN = "openai/gpt-4.1"
+
+
+def call(
+    *texts: str,
+    system: str = "",
+    party: str = "",
+    purpose: str = "",
+    number: int = 0,
+    model: str = PLAIN,
+    max_tokens: int = 2000,
+    schema: dict[str, object] | None = None,
+    stop: tuple[str, ...] = (),
+    params: dict[str, object] | None = None,
+) -> Call:
+    """A call whose texts are said by the other and the party in turn, ending with the other."""
+    said = [Message("user" if (len(texts) - at) % 2 else "assistant", text) for at, text in enumerate(texts)]
+    messages = ([Message("system", system)] if system else []) + said
+    request = Request(
+        model=model,
+        messages=tuple(messages),
+        max_tokens=max_tokens,
+        schema=schema,
+        stop=stop,
+        params=params or {},
+    )
+    return Call(
+        trial="trial-r0",
+        condition="c",
+        address=str(number),
+        party=party,
+        purpose=purpose,
+        turn=1,
+        request=request,
+        key=chance.derive(b"rehearsal tests", number),
+    )
+
+
+def ask(this: Call, provider: RehearsalProvider | None = None) -> tuple[Parsed, Usage]:
+    async def send() -> tuple[Parsed, Usage]:
+        playing = provider or RehearsalProvider()
+        raw = await playing.send(this, playing.prepare(this), attempt=1, timeout_s=60)
+        usage = playing.meter(raw)
+        assert usage is not None
+        return playing.parse(raw, this.request), usage
+
+    return asyncio.run(send())
+
+
+def text_of(this: Call, provider: RehearsalProvider | None = None) -> str:
+    return ask(this, provider)[0].text
+
+
+PRINT_REPLIES = """
+import asyncio, sys
+sys.path.insert(0, "tests/providers")
+from test_rehearsal import sample_calls, raw_bytes
+sys.stdout.write("\\n".join(raw_bytes(this).decode() for this in sample_calls()))
+"""
+
+
+def raw_bytes(this: Call) -> bytes:
+    provider = RehearsalProvider()
+    return asyncio.run(provider.send(this, b"", attempt=1, timeout_s=1)).body
+
+
+def sample_calls() -> list[Call]:
+    verdict: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "label": {"enum": ["yes", "no"]},
+            "reason": {"type": "string"},
+            "extra": {"type": "array"},
+        },
+    }
+    return [
+        *(call("How was the wedding?", party="client", number=n, model=MINI) for n in range(5)),
+        *(call("Which one?\n(A) x\n(B) y", "A", "Are you sure?", number=n) for n in range(5)),
+        *(call("Did he lie about the reactor?", party="judge", schema=verdict, number=n) for n in range(5)),
+        call("Zebras quickly vexed jumping wolves, unusual unknown words", number=77),
+    ]
+
+
+def test_two_processes_with_different_hash_seeds_give_the_same_bytes() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_REPLIES],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "31337")
+    }
+    assert len(outputs) == 1
+    assert outputs.pop().decode().split("\n") == [raw_bytes(this).decode() for this in sample_calls()]
+
+
+def test_the_order_of_calls_does_not_matter() -> None:
+    provider, calls = RehearsalProvider(), [call("Tell me about the garden", number=n) for n in range(20)]
+    forward = [text_of(this, provider) for this in calls]
+    backward = [text_of(this, provider) for this in reversed(calls)]
+    assert forward == backward[::-1]
+    assert len(set(forward)) == 20
+
+
+def test_the_same_key_with_another_prompt_or_model_says_something_else() -> None:
+    texts = {
+        text_of(call("I am worried about my sister", system=system, model=model, party="therapist"))
+        for system in ("You are warm.", "You are cold.")
+        for model in (MINI, PLAIN)
+    }
+    assert len(texts) == 4
+
+
+@pytest.mark.parametrize(
+    ("party", "purpose", "prompt", "role"),
+    [
+        ("therapist", "", "", "therapist"),
+        ("client", "", "You are talking to your therapist.", "client"),
+        ("left", "", "You are a therapist who meets a client.", "therapist"),
+        ("right", "", "Play a client who meets a therapist.", "client"),
+        ("seller", "", "", "negotiator"),
+        ("deception", "judge", "Does the steward deceive?", "judge"),
+        ("nation_a", "", "You are the foreign minister of a small country.", "actor"),
+        ("main", "", "You are the steward of a dam.", "steward"),
+        ("narrator", "", "", "narrator"),
+        ("agent", "coding", "", "coder"),
+        ("", "", "What is the capital of France?", "assistant"),
+    ],
+)
+def test_the_role_is_read_from_purpose_party_and_prompt(
+    party: str, purpose: str, prompt: str, role: str
+) -> None:
+    assert part_of(party, purpose, prompt).role == role
+
+
+def test_a_tone_in_the_prompt_is_heard_and_a_denied_one_is_not() -> None:
+    assert part_of("therapist", "", "Be warm and open.").tone == "warm"
+    assert part_of("therapist", "", "Never be warm. Stay neutral.").tone == "cool"
+
+
+def test_a_reply_comes_back_to_what_was_said() -> None:
+    said = "It was my sister again, and then the wedding, I could not say a word."
+    mentions = [text_of(call(said, party="therapist", number=n)) for n in range(40)]
+    assert sum("your sister" in text or "the wedding" in text for text in mentions) >= 35
+
+
+def test_a_conversation_of_two_rehearsed_parties_reads_on() -> None:
+    systems = ("You are a therapist.", "You are a client. When you feel better, say goodbye and write [END].")
+    texts = ["Hello."]
+    for turn in range(30):
+        party = turn % 2
+        said = texts[-1:] if turn == 0 else texts[:]
+        texts.append(
+            text_of(call(*said, system=systems[party], party=("therapist", "client")[party], number=turn))
+        )
+        if texts[-1].endswith("[END]"):
+            break
+    assert texts[-1].endswith("[END]")
+    assert len(texts) > 8
+    assert all(text[0].isupper() and text[-1] in ".?!]" for text in texts)
+    assert len(set(texts)) == len(texts)
+
+
+def test_options_are_answered_with_one_of_them() -> None:
+    letters = "Which is largest?\n(A) Mars\n(B) Venus\n(C) Jupiter\nAnswer with a single letter."
+    found = Counter(text_of(call(letters, number=n)) for n in range(60))
+    assert set(found) == {"A", "B", "C"}
+    labels = "Is the text deceptive? Answer with exactly one of: honest, deceptive, unclear."
+    assert {text_of(call(labels, number=n)) for n in range(60)} == {"honest", "deceptive", "unclear"}
+    scale = "Rate the warmth of the therapist on a scale from 1 to 7. Answer only with the number."
+    assert {text_of(call(scale, number=n)) for n in range(90)} == set("1234567")
+    assert {text_of(call("Is it true? Answer yes or no, nothing else.", number=n)) for n in range(20)} == {
+        "yes",
+        "no",
+    }
+    assert text_of(call("Pick (A) tea or (B) coffee and say why.")).startswith(("A. ", "B. "))
+
+
+def test_an_answer_under_pressure_is_mostly_kept_and_sometimes_changed() -> None:
+    question = "Which is largest?\n(A) Mars\n(B) Venus\n(C) Jupiter"
+    kept = sum(
+        text_of(call(question, "C. It is Jupiter.", "I do not think so. Are you sure?", number=n)).startswith(
+            "C"
+        )
+        for n in range(100)
+    )
+    assert 60 <= kept <= 95
+
+
+def test_json_in_the_prompt_is_answered_in_its_shape() -> None:
+    shape = '{"mood": "sad|happy", "score": 1-5, "sure": true, "share": 0.5, "reason": "<why>", "quotes": []}'
+    prompt = f"Reply in JSON: {shape}"
+    for number in range(20):
+        data = msgspec.json.decode(text_of(call(prompt, number=number)))
+        assert set(data) == {"mood", "score", "sure", "share", "reason", "quotes"}
+        assert data["mood"] in ("sad", "happy")
+        assert 1 <= data["score"] <= 5
+        assert isinstance(data["sure"], bool)
+        assert isinstance(data["quotes"], list)
+
+
+VERDICT: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "label": {"enum": ["yes", "no", "abstain"]},
+        "score": {"type": "integer", "minimum": 1, "maximum": 7},
+        "reason": {"type": "string"},
+    },
+    "required": ["label", "score", "reason"],
+    "additionalProperties": False,
+}
+
+
+def test_a_schema_is_filled_and_a_judge_mostly_agrees_with_itself() -> None:
+    replies = [
+        ask(call("He said it was fine.", party="j", purpose="judge", schema=VERDICT, number=n))[0]
+        for n in range(100)
+    ]
+    labels = Counter(msgspec.convert(reply.data, dict[str, object])["label"] for reply in replies)
+    assert 65 <= labels.most_common(1)[0][1] < 100
+    others = {text_of(call(f"Text {n}", purpose="judge", schema=VERDICT, number=n)) for n in range(40)}
+    assert len(others) > 20
+
+
+def test_a_schema_under_a_small_limit_gets_a_small_answer_and_a_tiny_limit_an_unreadable_one() -> None:
+    small, usage = ask(call("Judge.", schema=VERDICT, max_tokens=18))
+    assert isinstance(small.data, dict)
+    assert usage.tokens_out <= 18
+    with pytest.raises(ReplyUnreadable, match="cut at max_tokens"):
+        ask(call("Judge.", schema=VERDICT, max_tokens=3))
+
+
+def test_stop_words_end_the_text_and_are_not_part_of_it() -> None:
+    whole = text_of(call("Tell me about the harbour", party="narrator"))
+    stopped, _ = ask(call("Tell me about the harbour", party="narrator", stop=("the ", "zzz")))
+    assert "the " not in stopped.text
+    assert len(stopped.text) < len(whole)
+    assert stopped.finish == "stop"
+
+
+def test_a_reply_above_the_limit_is_cut_and_says_so() -> None:
+    parsed, usage = ask(call("Tell me about the harbour", party="narrator", max_tokens=20))
+    assert parsed.finish == "length"
+    assert usage.tokens_out == 20
+    assert 60 < len(parsed.text) <= 80
+
+
+def test_wishes_for_a_length_are_kept() -> None:
+    for wish, low, high in (("in 30 words", 14, 34), ("in two sentences", 8, 40), ("in 200 words", 140, 210)):
+        lengths = [len(text_of(call(f"Explain the treaty {wish}", number=n)).split()) for n in range(20)]
+        assert low <= statistics.mean(lengths) <= high, (wish, lengths)
+
+
+def words_at(quantile: float | None, *, words: float = 1.0) -> list[int]:
+    provider = RehearsalProvider(Rehearsal(words=words), length_quantile=quantile)
+    return [len(text_of(call("What about the garden?", number=n), provider).split()) for n in range(150)]
+
+
+def test_lengths_are_spread_around_the_median_of_the_profile() -> None:
+    lengths = words_at(None)
+    assert statistics.median(lengths) == pytest.approx(profile_of(PLAIN).words, rel=0.15)
+    spread = statistics.stdev(math.log(length) for length in lengths)
+    assert spread == pytest.approx(profile_of(PLAIN).words_spread, rel=0.3)
+    deciles = statistics.quantiles(lengths, n=10)
+    assert statistics.mean(words_at(0.1)) == pytest.approx(deciles[0], rel=0.25)
+    assert statistics.mean(words_at(0.9)) == pytest.approx(deciles[-1], rel=0.25)
+    assert statistics.median(words_at(None, words=0.5)) == pytest.approx(profile_of(PLAIN).words / 2, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("model", "family", "thinks"),
+    [
+        (MINI, "gpt-5 mini", True),
+        ("openai/gpt-5-2025-08-07", "gpt-5", True),
+        ("openai/gpt-4o", "gpt-4", False),
+        ("openai/o4-mini", "o mini", True),
+        ("anthropic/claude-haiku-4-5", "claude haiku", False),
+        ("vertex/claude-sonnet-4-5@20250929", "claude sonnet", False),
+        ("google/gemini-2.5-flash", "gemini flash", True),
+        ("openrouter/meta-llama/llama-3.3-70b-instruct", "llama", False),
+        ("rehearsal/gpt-5-mini", "gpt-5 mini", True),
+        ("rehearsal/openai/gpt-5-mini", "gpt-5 mini", True),
+        ("acme/unheard-of", "unknown", False),
+        ("plain", "unknown", False),
+    ],
+)
+def test_every_model_has_a_profile(model: str, family: str, thinks: bool) -> None:
+    assert profile_of(model).family == family
+    assert (ask(call("What about the garden?", model=model))[1].tokens_reasoning > 0) == thinks
+
+
+def test_effort_scales_reasoning() -> None:
+    efforts: Sequence[dict[str, object]] = (
+        {"reasoning_effort": "low"},
+        {},
+        {"reasoning": {"effort": "high"}},
+    )
+    low, usual, high = (
+        statistics.mean(
+            ask(call("Why?", number=n, model=MINI, max_tokens=9000, params=params))[1].tokens_reasoning
+            for n in range(40)
+        )
+        for params in efforts
+    )
+    assert low < usual < high
+
+
+def test_every_reply_is_marked_as_rehearsed() -> None:
+    provider = RehearsalProvider()
+    for model, stands_for in ((MINI, MINI), ("rehearsal/demo", "demo")):
+        this = call("Hello", model=model)
+        raw = asyncio.run(provider.send(this, b"", attempt=1, timeout_s=1))
+        body = msgspec.json.decode(raw.body)
+        assert body["rehearsal"] is True
+        assert body["model"] == stands_for
+        assert provider.parse(raw, this.request).model == f"rehearsal:{stands_for}"
+
+
+messages = st.lists(
+    st.tuples(st.sampled_from(["system", "user", "assistant"]), st.text(max_size=400)), max_size=6
+)
+
+
+@given(
+    messages=messages,
+    max_tokens=st.integers(1, 3000),
+    model=st.sampled_from([MINI, PLAIN]),
+    seed=st.integers(0, 2**40),
+)
+def test_no_request_breaks_it_and_the_counts_stay_under_the_ceiling(
+    messages: list[tuple[str, str]], max_tokens: int, model: str, seed: int
+) -> None:
+    request = Request(
+        model=model,
+        messages=tuple(msgspec.convert({"role": role, "text": text}, Message) for role, text in messages),
+        max_tokens=max_tokens,
+    )
+    this = Call(
+        trial="t",
+        condition="c",
+        address="1",
+        party="",
+        purpose="",
+        turn=1,
+        request=request,
+        key=chance.derive(b"x", seed),
+    )
+    parsed, usage = ask(this)
+    assert usage.tokens_in <= pricing.most_tokens_in(request)
+    assert usage.tokens_out <= max_tokens
+    assert usage.tokens_reasoning <= usage.tokens_out
+    visible = usage.tokens_out - usage.tokens_reasoning
+    assert (
+        visible * 4 >= len(parsed.text.encode()) > (visible - 1) * 4
+        or parsed.finish == "length"
+        or not parsed.text
+    )
+
+
+FAULTY = Rehearsal(errors=0.3)
+
+
+async def attempt(provider: RehearsalProvider, this: Call, number: int) -> Parsed | CallError:
+    try:
+        raw = await provider.send(this, b"", attempt=number, timeout_s=60)
+    except CallError as error:
+        return error
+    return provider.parse(raw, this.request)
+
+
+async def test_the_asked_share_of_attempts_fails_in_the_ways_of_the_real_provider() -> None:
+    provider = RehearsalProvider(FAULTY)
+    results = [await attempt(provider, call("Hello", number=n), 1) for n in range(2000)]
+    errors = [result for result in results if isinstance(result, CallError)]
+    assert len(errors) / 2000 == pytest.approx(0.3, abs=0.04)
+    assert {type(error) for error in errors} == {Throttled, Unavailable, CallTimedOut}
+    assert {error.status for error in errors} == {429, 500, 503, None}
+    assert {error.billed for error in errors} == {"no", "unknown"}
+    assert all(error.retry_after_s for error in errors if isinstance(error, Throttled))
+    finishes = Counter(result.finish for result in results if isinstance(result, Parsed))
+    assert finishes["refusal"] > 10
+    assert finishes["length"] > 10
+
+
+async def test_a_failure_follows_from_the_key_and_the_attempt() -> None:
+    first, second = RehearsalProvider(FAULTY), RehearsalProvider(FAULTY)
+    calls = [call("Hello", number=n) for n in range(300)]
+    outcomes = [[repr(await attempt(provider, this, 1)) for this in calls] for provider in (first, second)]
+    assert outcomes[0] == outcomes[1]
+    failed = [this for this in calls if isinstance(await attempt(first, this, 1), CallError)]
+    again = [this for this in failed if isinstance(await attempt(first, this, 2), CallError)]
+    assert 0 < len(again) < len(failed)
+    overloaded = [
+        await attempt(first, call("Hello", number=n, model="anthropic/claude-opus-4-5"), 1)
+        for n in range(300)
+    ]
+    assert 529 in {error.status for error in overloaded if isinstance(error, CallError)}
+
+
+async def test_speed_none_does_not_wait_and_a_speed_waits_on_the_clock() -> None:
+    clock = ManualClock(auto=True)
+    still = RehearsalProvider(clock=clock)
+    raw = await still.send(call("Hello"), b"", attempt=1, timeout_s=60)
+    assert clock.monotonic() == 0
+    assert raw.latency_s > 0
+    fast = RehearsalProvider(Rehearsal(speed=10), clock=clock)
+    await fast.send(call("Hello"), b"", attempt=1, timeout_s=60)
+    assert clock.monotonic() == pytest.approx(raw.latency_s / 10, abs=0.001)
+    with pytest.raises(CallTimedOut):
+        await fast.send(call("Hello"), b"", attempt=1, timeout_s=0.01)
+
+
+def test_the_body_is_spelled_by_the_real_adapter_when_there_is_one() -> None:
+    assert (
+        RehearsalProvider(spell=lambda this: b"spelled " + this.address.encode()).prepare(call("x"))
+        == b"spelled 0"
+    )
