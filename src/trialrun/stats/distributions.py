@@ -4,7 +4,7 @@ Accurate to 1e-9 and far better where it matters (tails keep their relative accu
 second to import. What a distribution is used for is left to the modules beside this one.
 
 Both incomplete functions are a weight times a continued fraction or a series. The weight is in Loader's saddle-point
-form: `lgamma(a + b) - lgamma(a)` would lose nine digits at a million trials.
+form: `lgamma(a + b) - lgamma(a)` loses seven digits at a million trials.
 """
 
 import math
