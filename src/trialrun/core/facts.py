@@ -33,9 +33,12 @@ class Declared(_Fact, frozen=True, tag="declared"):
     lane: str
     source: Hash
     document: Hash
+    code: dict[str, str]
+    """Fingerprint of each procedure that a condition may run."""
     seed: int
     replicates: int
     reason: str = ""
+    """What was agreed about trials that ran under the plan before: kept, or redone."""
 
 
 class Opened(_Fact, frozen=True, tag="opened"):

@@ -7,14 +7,14 @@ E3. One trial's failure touches no other. What stops the study lets calls in fli
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
 from trialrun.core import errors as e
 from trialrun.core import facts as f
-from trialrun.core.ports import Clock, Command, Door, Journal, Procedure
+from trialrun.core.ports import Clock, Command, Door, Journal, Procedure, Utterance
 from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import Limits, Spec, Trial
 from trialrun.engine.record import Record, before_turn, hashes_of
@@ -27,14 +27,13 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slot:
-    """A trial in its planned place. A fork has a source and no place."""
+    """A trial in its planned place. A fork has no place, and specifications of its sources."""
 
     trial: Trial
     block: int = 0
     planned: int = 0
-    source: str = ""
-    turn: int = 0
-    before: Spec | None = None
+    earlier: tuple[tuple[int, Spec], ...] = ()
+    """Of a fork: until which turn which other specification is in force, earliest first."""
 
 
 class Money(Protocol):
@@ -49,15 +48,25 @@ class Money(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """Counts of this run, for progress lines. The journal is the truth."""
+    """Counts of the planned trials as this run finds and leaves them. The journal is the truth."""
 
     started: int = 0
-    done: int = 0
-    failed: int = 0
+    ended_now: int = 0
+    """Trials that ended in this run, well or not."""
+    done_in_plan: int = 0
+    failed_in_plan: int = 0
     parked: int = 0
+    stopped_by_budget: int = 0
     open: int = 0
     done_by_condition: dict[str, int] = field(default_factory=dict[str, int])
+    began_at: float = 0.0
+    titles: dict[str, str] | None = None
+    """Titles of the first conditions, kept here by whoever shows the progress."""
     stop: str = ""
+
+    def count_done(self, condition: str) -> None:
+        self.done_in_plan += 1
+        self.done_by_condition[condition] = self.done_by_condition.get(condition, 0) + 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +83,8 @@ class Parts:
     procedure_of: Callable[[Spec], Procedure]
     reopen: Callable[[TrialState], Awaitable[Slot | None]]
     """The slot of a trial that was parked and has its answer."""
+    measures_of: Callable[[Trial, Sequence[Utterance]], Mapping[str, float | None]]
+    """Values that are taken from the transcript of a finished trial."""
     ended: Callable[[str | None], None]
     """Told of each ending: None, or why the trial failed. Raises BreakerOpen when it has seen enough."""
     snapshot: Callable[[Progress], dict[str, object]]
@@ -143,10 +154,21 @@ class Run:
             known = await self._parts.journal.states([slot.trial.id for slot in chunk])
             for slot in chunk:
                 state = known.get(slot.trial.id)
-                if state is not None and state.status == "parked":
-                    self.progress.parked += 1
-                elif slot.trial.condition.id not in self._closed and (state is None or not state.is_ended):
+                if state is not None and (state.is_ended or state.status == "parked"):
+                    self._count_earlier(slot.trial, state)
+                elif slot.trial.condition.id not in self._closed:
                     yield slot
+                else:
+                    self.progress.stopped_by_budget += 1
+
+    def _count_earlier(self, trial: Trial, state: TrialState) -> None:
+        """A trial that needs nothing from this run."""
+        if state.status == "done":
+            self.progress.count_done(trial.condition.id)
+        elif state.status == "parked":
+            self.progress.parked += 1
+        else:
+            self.progress.failed_in_plan += 1
 
     async def _one(self, slot: Slot, room: asyncio.Semaphore) -> None:
         trial = slot.trial
@@ -160,7 +182,7 @@ class Run:
             if ending is not None:
                 self._parts.journal.append(trial.id, [ending])
             await self._parts.journal.commit()
-            self._count(trial, ending)
+            self._count(slot, ending)
         except e.StoreError as stop:
             self._stop(stop)
         finally:
@@ -178,8 +200,8 @@ class Run:
         if not any(isinstance(entry.fact, f.Started) for entry in own):
             journal.append(trial.id, self._opening(slot))
             self.progress.started += 1
-        before = before_turn(in_force(await journal.facts_of(slot.source)), slot.turn) if slot.source else []
-        entries = before + own
+        self._own_up(trial.id, own)
+        entries = await shared_history(journal, own) + own
         texts = await journal.texts(hashes_of(entries)) if entries else {}
         sitting = Sitting(
             trial=trial,
@@ -189,10 +211,26 @@ class Run:
             clock=self._parts.clock,
             limits=self._parts.limits,
             mode=self._parts.mode,
-            before_fork=slot.before,
-            fork_turn=slot.turn,
+            measures_of=self._parts.measures_of,
+            earlier=slot.earlier,
         )
         return sitting, state
+
+    def _own_up(self, trial: str, entries: Sequence[f.Entry]) -> None:
+        """Attempts that were in flight when a process died: nobody knows whether they were billed."""
+        open_: dict[tuple[str, int], None] = {}
+        for entry in entries:
+            match entry.fact:
+                case f.Held():
+                    open_[entry.fact.at, entry.fact.attempt] = None
+                case f.Settled() | f.Released() | f.Doubted() | f.Confirmed():
+                    open_.pop((entry.fact.at, entry.fact.attempt), None)
+                case _:
+                    pass
+        for at, attempt in open_:
+            reason = "the process ended while it was in flight"
+            doubted = f.Doubted(at=at, attempt=attempt, error="Interrupted", reason=reason)
+            self._parts.journal.append(trial, [doubted])
 
     def _opening(self, slot: Slot) -> list[f.TrialFact]:
         condition = slot.trial.condition
@@ -216,25 +254,25 @@ class Run:
         self.drain(stop.what)
         return f.StoppedByBudget(level=stop.level) if isinstance(stop, e.BudgetExhausted) else None
 
-    def _count(self, trial: Trial, ending: f.TrialFact | None) -> None:
-        progress = self.progress
+    def _count(self, slot: Slot, ending: f.TrialFact | None) -> None:
+        progress, is_fork = self.progress, bool(slot.earlier)
         try:
             match ending:
                 case f.Finished():
-                    progress.done += 1
-                    by_condition = progress.done_by_condition
-                    by_condition[trial.condition.id] = by_condition.get(trial.condition.id, 0) + 1
+                    progress.ended_now += 1
+                    if not is_fork:
+                        progress.count_done(slot.trial.condition.id)
                     self._parts.ended(None)
-                case f.Failed():
-                    progress.failed += 1
-                    self._parts.ended(f"{ending.error}: {ending.reason}")
-                case f.TimedOut():
-                    progress.failed += 1
-                    self._parts.ended(ending.reason)
+                case f.Failed() | f.TimedOut():
+                    progress.ended_now += 1
+                    progress.failed_in_plan += not is_fork
+                    self._parts.ended(f"{ending.error}: {ending.reason}" if isinstance(ending, f.Failed) else ending.reason)
                 case f.Waiting():
                     progress.parked += 1
-                case f.StoppedByBudget(level="condition"):
-                    self._closed.add(trial.condition.id)
+                case f.StoppedByBudget():
+                    progress.stopped_by_budget += 1
+                    if ending.level == "condition":
+                        self._closed.add(slot.trial.condition.id)
                 case _:
                     pass
         except e.BreakerOpen as stop:
@@ -284,6 +322,15 @@ class Run:
             self.progress.parked -= 1
             self._ready.append(slot)
             self._news.set()
+
+
+async def shared_history(journal: Journal, own: Sequence[f.Entry]) -> list[f.Entry]:
+    """What a fork has in common with the trials that it branches off; empty for any other trial."""
+    forked = next((entry.fact for entry in own if isinstance(entry.fact, f.Forked)), None)
+    if forked is None:
+        return []
+    source = in_force(await journal.facts_of(forked.source))
+    return before_turn(await shared_history(journal, source) + source, forked.turn)
 
 
 def _most_telling(many: BaseExceptionGroup[BaseException]) -> BaseException:

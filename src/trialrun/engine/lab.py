@@ -311,6 +311,12 @@ class StudyLab:
         address = self._next()
         self._record(f.Measured(at=address, name=name, value=value, turn=self._sitting.turn, note=note))
 
+    def take_measures(self) -> None:
+        """Take what the study wants measured from the transcript; called once, when the procedure has ended."""
+        values = self._sitting.measures_of(self._sitting.trial, self._sitting.transcript)
+        for name, value in values.items():
+            self._record(f.Measured(at=self._next(), name=name, value=value, turn=self.turn, source="transcript"))
+
     def state(self, party: str, **values: object) -> None:
         """Log the hidden state of a party."""
         address = self._next()

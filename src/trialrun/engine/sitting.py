@@ -1,6 +1,6 @@
 """What all labs of one trial share: the trial, its record, its transcript, and the way to journal and gateway."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,10 @@ Mode = Literal["live", "rehearsal", "walk", "verify"]
 """walk: plan follows the procedure and nothing may happen. verify: everything must come from the journal."""
 
 
+def _no_measures(trial: Trial, transcript: Sequence[Utterance]) -> dict[str, float | None]:
+    return {}
+
+
 @dataclass(kw_only=True, slots=True)
 class Sitting:
     """One trial while it is open."""
@@ -27,9 +31,9 @@ class Sitting:
     clock: Clock
     limits: Limits
     mode: Mode = "live"
-    before_fork: Spec | None = None
-    """The specification of the trial that this one branches off, in force before `fork_turn`."""
-    fork_turn: int = 0
+    measures_of: Callable[[Trial, Sequence[Utterance]], Mapping[str, float | None]] = _no_measures
+    earlier: tuple[tuple[int, Spec], ...] = ()
+    """Of a fork: until which turn which specification of its sources is in force, earliest first."""
     turn: int = 0
     transcript: list[Utterance] = field(default_factory=list[Utterance])
     asked: dict[str, tuple[str, tuple[Message, ...]]] = field(
@@ -46,9 +50,7 @@ class Sitting:
     @property
     def spec(self) -> Spec:
         """The specification in force in this turn."""
-        if self.before_fork is not None and self.turn < self.fork_turn:
-            return self.before_fork
-        return self.trial.spec
+        return next((spec for until, spec in self.earlier if self.turn < until), self.trial.spec)
 
     def write(self, fact: f.TrialFact, texts: Mapping[str, str | bytes] | None = None) -> None:
         self.journal.append(self.trial.id, [fact], texts)

@@ -46,7 +46,9 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
 
 
 async def _procedure(procedure: Procedure, trial: Trial, lab: StudyLab) -> Outcome:
-    return outcome_of(await procedure.run(trial, lab))
+    outcome = outcome_of(await procedure.run(trial, lab))
+    lab.take_measures()
+    return outcome
 
 
 async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:

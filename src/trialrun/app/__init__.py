@@ -1,0 +1,1 @@
+"""Composition root: the only part that knows all the others. Front doors call it and render what it returns."""

@@ -1,0 +1,68 @@
+"""Makes a study's folder self-contained: the plan as given and as resolved, and the code of the user's procedures."""
+
+from pathlib import Path
+
+import msgspec
+
+from trialrun.app.changes import code_of, last_declared
+from trialrun.app.studies import CODE, GIVEN, RESOLVED, Plan
+from trialrun.core import facts as f
+from trialrun.core.errors import StoreError
+from trialrun.core.identity import text_hash
+from trialrun.core.ports import Journal
+from trialrun.core.version import VERSION
+
+_HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialrun run` takes this folder as it is.\n"
+
+
+async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
+    """Declare the plan, if it is not the one that is in force already, and write its files."""
+    code = code_of(plan)
+    last = last_declared(await journal.facts_of(""))
+    study = plan.study
+    if (
+        last is not None
+        and (last.digest, last.code, last.lane) == (study.digest, code, plan.lane)
+        and (last.replicates, last.seed) == (study.replicates, study.seed)
+    ):
+        return
+    document = msgspec.json.encode(study.document, order="deterministic").decode()
+    declared = f.Declared(
+        digest=study.digest,
+        version=VERSION,
+        lane=plan.lane,
+        source=text_hash(study.source),
+        document=text_hash(document),
+        code=code,
+        seed=study.seed,
+        replicates=study.replicates,
+        reason=agreed,
+    )
+    journal.append("", [declared], {declared.source: study.source, declared.document: document})
+    await journal.commit()
+    _write_files(plan, document)
+
+
+def _write_files(plan: Plan, document: str) -> None:
+    import yaml
+
+    folder = plan.folder
+    resolved = msgspec.json.decode(document.encode(), type=dict[str, object])
+    try:
+        for name in code_of(plan):
+            source = plan.procedures.kind(name).source
+            if source and ":" in name:
+                # In the archive the code stands beside the plan, so the folder runs wherever it is copied to.
+                kept = Path(CODE) / Path(name.rpartition(":")[0]).name
+                (folder / CODE).mkdir(parents=True, exist_ok=True)
+                (folder / kept).write_text(source, encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / GIVEN).write_text(plan.study.source, encoding="utf-8")
+        dumped = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True, width=100)
+        (folder / RESOLVED).write_text(_HEAD + dumped, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"the study's folder cannot be written: {error.strerror}",
+            where=str(folder),
+            fix="make room, or choose another folder with `--folder`",
+        ) from error

@@ -1,0 +1,117 @@
+"""Branches of trials: what would have happened if, from some turn on, one thing had been different."""
+
+from collections.abc import Mapping
+
+from trialrun.app.clock import SystemClock
+from trialrun.app.studies import Plan
+from trialrun.core import chance, identity
+from trialrun.core import facts as f
+from trialrun.core.errors import UsageError
+from trialrun.core.ports import Journal
+from trialrun.core.state import TrialState, in_force
+from trialrun.core.study import Condition, Spec, Trial
+from trialrun.engine.engine import Slot
+from trialrun.store.journal import SqliteJournal
+
+
+async def fork(plan: Plan, source: str, *, turn: int, overrides: Mapping[str, object]) -> str:
+    """Plan a fork of a trial before this turn. The next run of the study carries it out. Returns its id."""
+    journal = SqliteJournal.open(plan.folder, clock=SystemClock())
+    try:
+        return await plan_fork(journal, plan, source, turn=turn, overrides=overrides)
+    finally:
+        await journal.close()
+
+
+async def plan_fork(
+    journal: Journal, plan: Plan, source: str, *, turn: int, overrides: Mapping[str, object]
+) -> str:
+    """The same in an open journal. Planning the same fork twice is one fork."""
+    state = (await journal.states([source])).get(source)
+    if state is None:
+        raise UsageError(
+            f"there is no trial `{source}` in this study",
+            where=str(plan.folder),
+            fix="`trialrun export STUDY --table trials` lists them",
+        )
+    if turn < 1 or turn > state.turns + 1:
+        raise UsageError(
+            f"trial `{source}` has {state.turns} turns and cannot branch at turn {turn}",
+            fix=f"use `--at` with 1 to {state.turns + 1}",
+        )
+    condition = _condition_of(plan, state)
+    _changed(plan, condition, overrides)
+    root = state.id.rpartition("-f")[0] if state.forked_from else state.id
+    id_ = f"{root}-{identity.fork_tag(source, turn, overrides)}"
+    if id_ not in await journal.states([id_]):
+        journal.append(id_, [f.Forked(source=source, turn=turn, overrides=dict(overrides))])
+        await journal.commit()
+    return id_
+
+
+async def unfinished(journal: Journal, plan: Plan) -> list[Slot]:
+    """All forks that a run has to carry out."""
+    slots: list[Slot] = []
+    async for state in journal.with_status("planned", "running", "stopped_by_budget"):
+        if state.forked_from:
+            slots.append(await slot_of(journal, plan, state))
+    return slots
+
+
+async def slot_of(journal: Journal, plan: Plan, state: TrialState) -> Slot:
+    """The fork, with the specifications that are in force before it branches off."""
+    chain = await _chain(journal, state.id)
+    root_id = chain[0].source
+    root = (await journal.states([root_id]))[root_id]
+    condition = _condition_of(plan, root)
+    ladder: list[tuple[int, Spec]] = []
+    overrides: dict[str, object] = {}
+    for step in chain:
+        ladder.append((step.turn, _changed(plan, condition, overrides)))
+        overrides |= step.overrides
+    trial = Trial(
+        id=state.id,
+        condition=condition,
+        replicate=root.replicate,
+        spec=_changed(plan, condition, overrides),
+        # The chance of its source: what differs is what was set, and nothing else.
+        key=chance.derive(plan.study.key, condition.id, root.replicate),
+    )
+    return Slot(trial=trial, block=root.block, planned=root.planned, earlier=tuple(ladder))
+
+
+async def _chain(journal: Journal, trial: str) -> list[f.Forked]:
+    """The branchings that lead to this fork, the oldest first."""
+    own = in_force(await journal.facts_of(trial))
+    forked = next((entry.fact for entry in own if isinstance(entry.fact, f.Forked)), None)
+    return [] if forked is None else [*await _chain(journal, forked.source), forked]
+
+
+def _condition_of(plan: Plan, state: TrialState) -> Condition:
+    condition = plan.design.by_labels(state.levels)
+    if condition is None:
+        raise UsageError(
+            f"the plan no longer has the condition of trial `{state.id}`",
+            where=plan.file,
+            fix="put its levels back into `factors`, or fork from the study's folder, which keeps the old plan",
+        )
+    return condition
+
+
+def _changed(plan: Plan, condition: Condition, overrides: Mapping[str, object]) -> Spec:
+    return plan.specs.spec_with(condition, overrides) if overrides else plan.specs.spec_of(condition)
+
+
+def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
+    """`--set path=value` as paths and plain values; the value is read as YAML, so numbers are numbers."""
+    from trialrun.core.source import plain_value
+
+    values: dict[str, object] = {}
+    for pair in pairs:
+        path, equals, text = pair.partition("=")
+        if not equals or not path:
+            raise UsageError(f"`--set {pair}` has no `=`", fix="write `--set settings.max_turns=5`")
+        values[path.strip()] = plain_value(text)
+    return values
+
+

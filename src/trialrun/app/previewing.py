@@ -1,0 +1,149 @@
+"""What would run: conditions, trials, calls, tokens, money and time as ranges, and prompts to read."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trialrun.app.studies import Plan
+from trialrun.app.walking import MOST_WALKED, Walked, refuse_broken_walks, refuse_dead_factors, walk_all
+from trialrun.core.calls import Message
+from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of, mean_of, scaled
+from trialrun.core.ports import PriceBook
+from trialrun.core.study import Condition, Factor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preview:
+    """A study before it runs."""
+
+    plan: Plan
+    conditions: int
+    trials: int
+    judge_calls: Range
+    one_trial: Estimate
+    all_trials: Estimate
+    duration_s: Range
+    walked: tuple[Walked, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_sampled(self) -> bool:
+        return len(self.walked) < self.conditions
+
+
+async def preview(plan: Plan, prices: PriceBook) -> Preview:
+    """Walk the study and add up. Raises StudyMistakes for dead factors and for procedures that fail anyway."""
+    walked = await walk_all(plan, prices)
+    refuse_broken_walks(plan, walked)
+    refuse_dead_factors(plan, walked)
+    one = mean_of([estimate_of(each.short, each.long) for each in walked])
+    judged = [_judge_calls(each.short) for each in walked] + [_judge_calls(each.long) for each in walked]
+    trials = plan.trials
+    return Preview(
+        plan=plan,
+        conditions=plan.design.count(),
+        trials=trials,
+        judge_calls=Range(low=min(judged) * trials, high=max(judged) * trials),
+        one_trial=one,
+        all_trials=scaled(one, trials),
+        duration_s=duration_s(one, trials, plan.study.limits.open_trials),
+        walked=tuple(walked),
+        notes=tuple(_notes(plan, walked)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """One request as it would leave, the first of its party in a trial."""
+
+    party: str
+    purpose: str
+    model: str
+    messages: tuple[Message, ...]
+
+
+def prompts_of(walk: Walk) -> list[Prompt]:
+    """The first request of each party and purpose."""
+    seen: dict[tuple[str, str], Prompt] = {}
+    for call in walk.calls:
+        key = (call.party, call.purpose)
+        if key not in seen:
+            seen[key] = Prompt(party=call.party, purpose=call.purpose, model=call.model, messages=call.messages)
+    return list(seen.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contrast:
+    """What differs between two levels of a factor, all other factors equal."""
+
+    factor: str
+    one: str
+    other: str
+    lines: tuple[str, ...]
+
+
+def contrasts_of(preview_: Preview) -> list[Contrast]:
+    """For each factor: how the first requests of its first level differ from those of each other level."""
+    found: list[Contrast] = []
+    for factor in preview_.plan.study.factors:
+        by_label = {each.condition.levels[factor.name].label: each for each in _others_equal(factor, preview_.walked)}
+        labels = list(by_label)
+        for label in labels[1:]:
+            one, other = by_label[labels[0]], by_label[label]
+            lines = _diff(prompts_of(one.short), prompts_of(other.short))
+            found.append(Contrast(factor=factor.name, one=labels[0], other=label, lines=tuple(lines)))
+    return found
+
+
+def _others_equal(factor: Factor, walked: Sequence[Walked]) -> list[Walked]:
+    """Of the walked conditions, those that differ from the first one in this factor alone, or in as little as possible."""
+    if not walked:
+        return []
+    first = walked[0].condition
+    found: list[Walked] = [walked[0]]
+    for level in factor.levels:
+        if level.label == first.levels[factor.name].label:
+            continue
+        same = [each for each in walked if each.condition.levels[factor.name].label == level.label]
+        if same:
+            found.append(min(same, key=lambda each: _distance(each.condition, first)))
+    return found
+
+
+def _distance(one: Condition, other: Condition) -> int:
+    return sum(one.levels[name].label != other.levels[name].label for name in one.levels)
+
+
+def _diff(one: Sequence[Prompt], other: Sequence[Prompt]) -> list[str]:
+    def spelled(prompts: Sequence[Prompt]) -> list[str]:
+        lines: list[str] = []
+        for prompt in prompts:
+            lines.append(f"[{prompt.party}] model {prompt.model}")
+            for message in prompt.messages:
+                lines += [f"[{prompt.party}] {message.role}: {line}" for line in message.text.splitlines()]
+        return lines
+
+    pieces = difflib.unified_diff(spelled(one), spelled(other), lineterm="", n=0)
+    return [line for line in pieces if not line.startswith(("---", "+++", "@@"))]
+
+
+def _judge_calls(walk: Walk) -> int:
+    return sum(call.purpose == "judge" for call in walk.calls)
+
+
+def _notes(plan: Plan, walked: Sequence[Walked]) -> list[str]:
+    notes: list[str] = []
+    if plan.design.count() > len(walked):
+        notes.append(
+            f"{len(walked)} of {plan.design.count()} conditions were walked, picked at random; "
+            "the ranges are theirs, and dead factors were looked for among them"
+        )
+    stopped = sorted({each.short.stopped_at for each in walked if each.short.stopped_at})
+    notes += [f"the walk ended early at {place}: calls after it are not counted" for place in stopped]
+    unknown = sorted({call.model for each in walked for call in each.long.calls if call.cost_usd is None})
+    if unknown:
+        notes.append(f"nobody knows the price of {', '.join(unknown)}: state it under `prices`")
+    return notes
+
+
+__all__ = ["MOST_WALKED", "Contrast", "Preview", "Prompt", "contrasts_of", "preview", "prompts_of"]

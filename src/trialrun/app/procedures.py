@@ -1,0 +1,143 @@
+"""From the name of a procedure to the procedure: the built-in ones, and those from files of the user."""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any, cast
+
+from trialrun.core.catalogue import UNDESCRIBED, ProcedureFacts
+from trialrun.core.errors import UsageError
+from trialrun.core.identity import text_hash
+from trialrun.core.ports import Procedure
+from trialrun.engine.trials import Plain
+from trialrun.procedures import conversation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """One procedure: what the study file may say to it, how it is made, and a mark of its code."""
+
+    facts: ProcedureFacts
+    make: Callable[[], Procedure]
+    fingerprint: str
+    source: str = ""
+    """The code, for the archive; empty for the built-in ones, whose version is the package's."""
+
+
+BUILT_IN: Mapping[str, Kind] = MappingProxyType(
+    {
+        "conversation": Kind(
+            facts=conversation.FACTS,
+            make=conversation.Conversation,
+            fingerprint=f"conversation/{conversation.VERSION}",
+        ),
+    }
+)
+
+
+class Procedures:
+    """The procedures of one study, loaded when first needed."""
+
+    def __init__(self, home: Path, given: Mapping[str, Callable[..., Awaitable[object]]] | None = None) -> None:
+        self._home = home
+        self._kinds: dict[str, Kind] = dict(BUILT_IN)
+        for name, function in (given or {}).items():
+            self._kinds[name] = _kind_of(function, _source_of(function))
+
+    @property
+    def facts(self) -> dict[str, ProcedureFacts]:
+        return {name: kind.facts for name, kind in self._kinds.items()}
+
+    def kind(self, name: str) -> Kind:
+        """The procedure with this name. `./file.py:Name` is read from the study's own folder."""
+        if name not in self._kinds:
+            if ":" not in name:
+                known = ", ".join(sorted(self._kinds))
+                raise UsageError(
+                    f"there is no procedure `{name}`", fix=f"use {known}, or `./file.py:Name` for one of your own"
+                )
+            self._kinds[name] = _from_file(self._home, name)
+        return self._kinds[name]
+
+    def make(self, name: str) -> Procedure:
+        return self.kind(name).make()
+
+    def fingerprint(self, name: str) -> str:
+        return self.kind(name).fingerprint
+
+
+def _from_file(home: Path, name: str) -> Kind:
+    file, _, attribute = name.rpartition(":")
+    path = (home / file).resolve()
+    try:
+        source = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the procedure file `{file}` cannot be read: {error.strerror}",
+            where=str(path),
+            fix="give the path from the study file's folder: `procedure: ./my_procedure.py:Name`",
+        ) from error
+    module = _module(path)
+    found = getattr(module, attribute, None)
+    if found is None:
+        known = [name for name, value in vars(module).items() if _is_procedure(value, module)]
+        raise UsageError(
+            f"`{file}` has no `{attribute}`",
+            where=str(path),
+            fix=f"it has {', '.join(known) or 'no procedure at all'}",
+        )
+    return _kind_of(found, source)
+
+
+def _module(path: Path) -> ModuleType:
+    """The file as a module of its own; its folder is importable, as it is for a script."""
+    name = f"trialrun_procedure_{text_hash(str(path))[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"`{path.name}` is not a Python file", where=str(path), fix="name a .py file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(
+            f"the procedure file cannot be loaded: {type(error).__name__}: {error}",
+            where=str(path),
+            fix="it must run by itself: `python " + path.name + "`",
+        ) from error
+    return module
+
+
+def _kind_of(found: Any, source: str) -> Kind:
+    facts = getattr(found, "FACTS", UNDESCRIBED)
+    make: Callable[[], Procedure]
+    if inspect.isclass(found):
+        make = cast(Callable[[], Procedure], found)
+    elif inspect.iscoroutinefunction(found):
+        make = lambda: Plain(found)  # noqa: E731 - one expression, and it has a type
+    else:
+        raise UsageError(
+            f"`{getattr(found, '__name__', found)}` is no procedure",
+            fix="write `async def name(trial, lab)`, or a class with such a method `run`",
+        )
+    return Kind(facts=facts, make=make, fingerprint=f"file/{text_hash(source)[:16]}", source=source)
+
+
+def _source_of(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return f"{function.__module__}.{function.__qualname__}"
+
+
+def _is_procedure(value: object, module: ModuleType) -> bool:
+    if getattr(value, "__module__", None) != module.__name__:
+        return False
+    return inspect.iscoroutinefunction(value) or (inspect.isclass(value) and hasattr(value, "run"))

@@ -1,0 +1,314 @@
+"""Runs a study: opens its journal, settles what changed, puts gateway and engine together, and says how it ended."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+
+from trialrun.app import archive, changes, forks
+from trialrun.app.clock import SystemClock
+from trialrun.app.exits import Exit, exit_of
+from trialrun.app.lanes import Lanes
+from trialrun.app.live import Live, snapshot_of
+from trialrun.app.studies import Plan, models_of
+from trialrun.core import errors as e
+from trialrun.core import facts as f
+from trialrun.core.budget import Ledger
+from trialrun.core.design import Schedule
+from trialrun.core.ports import Clock, Journal, PriceBook, Provider, Utterance
+from trialrun.core.state import TrialState
+from trialrun.core.study import Trial, trial_of
+from trialrun.core.version import VERSION
+from trialrun.engine.engine import Parts, Progress, Run, Slot
+from trialrun.gateway.gateway import Gateway
+from trialrun.gateway.purse import Purse
+from trialrun.measures.text import is_text_measure, text_measures
+from trialrun.store.journal import SqliteJournal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What the user said about this run, beyond the plan."""
+
+    consent: changes.Consent = "ask"
+    retry_failed: bool = False
+    wait: bool = False
+    """Stay for the answers to open questions instead of ending when only those are left."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """How a run ended."""
+
+    exit: Exit
+    folder: Path
+    live: Live
+    stopped_by: e.TrialrunError | None = None
+
+
+class Control:
+    """The user's hand on a run: the first wish drains, the second one stops at once."""
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._wishes = 0
+
+    def bind(self, run: Run, task: "asyncio.Task[object] | None") -> None:
+        self._run, self._task = run, task
+        if self._wishes:
+            run.drain("interrupted")
+
+    def interrupt(self) -> int:
+        """One more wish to stop. Returns how many there were."""
+        self._wishes += 1
+        if self._wishes == 1 and self._run is not None:
+            self._run.drain("interrupted")
+        elif self._wishes > 1 and self._task is not None:
+            self._task.cancel()
+        return self._wishes
+
+    @property
+    def was_used(self) -> bool:
+        return self._wishes > 0
+
+
+async def run_study(
+    plan: Plan,
+    options: Options | None = None,
+    *,
+    clock: Clock | None = None,
+    journal: Journal | None = None,
+    route: Callable[[str], Provider] | None = None,
+    prices: PriceBook | None = None,
+    watch: Callable[[Live], None] | None = None,
+    control: Control | None = None,
+) -> Ran:
+    """Run what is unfinished of the study. Everything after `options` has a real part as its default."""
+    options, clock, control = options or Options(), clock or SystemClock(), control or Control()
+    async with Lanes(plan, clock) as lanes:
+        route, prices = route or lanes.route, prices or lanes.prices
+        refuse_unknown_prices(plan, prices)
+        store = journal or SqliteJournal.open(plan.folder, clock=clock)
+        session = Session(plan, options, clock, store, route, prices)
+        try:
+            return await session.run(watch, control)
+        finally:
+            with suppress(e.StoreError):
+                await store.close()
+
+
+class Session:
+    """One process's work on a study, from opening its journal to closing it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        options: Options,
+        clock: Clock,
+        journal: Journal,
+        route: Callable[[str], Provider],
+        prices: PriceBook,
+    ) -> None:
+        self.id = secrets.token_hex(4)
+        self._plan = plan
+        self._options = options
+        self._clock = clock
+        self._journal = journal
+        self._route = route
+        self._prices = prices
+        self._ledger = Ledger(budget=plan.study.budget)
+
+    async def run(self, watch: Callable[[Live], None] | None, control: Control) -> Ran:
+        await self._declare()
+        if self._options.retry_failed:
+            await self._take_up_failed()
+        first_place = await self._carry()
+        try:
+            async with asyncio.TaskGroup() as group:
+                gateway = self._gateway(group)
+                run = Run(self._parts(gateway), first_place=first_place)
+                control.bind(run, asyncio.current_task())
+                watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
+                slots = slots_of(self._plan)
+                await run.over(slots, await forks.unfinished(self._journal, self._plan), wait=self._options.wait)
+                if watching:
+                    watching.cancel()
+        except BaseExceptionGroup as many:
+            raise _first(many) from None
+        return await self._close(run, gateway, control)
+
+    # --- before -----------------------------------------------------------------------------------------------------
+
+    async def _declare(self) -> None:
+        """Compare with what ran before, and write down the plan that is in force from now on."""
+        for command in await self._journal.commands():
+            if command.kind == "stop":
+                await self._journal.take(command, answer="it came before this run began")
+        agreed = await changes.settle_changes(self._journal, self._plan, self._options.consent)
+        await archive.keep_plan(self._journal, self._plan, agreed)
+        opened = f.Opened(session=self.id, pid=os.getpid(), host=socket.gethostname(), version=VERSION)
+        self._journal.append("", [opened])
+        await self._journal.commit()
+
+    async def _take_up_failed(self) -> None:
+        async for state in self._journal.with_status("failed", "timed_out"):
+            self._journal.append(state.id, [f.Retried(reason="asked for by the user")])
+        await self._journal.commit()
+
+    async def _carry(self) -> int:
+        """Begin with the money of earlier runs. Returns the next place in the actual order."""
+        total = await self._journal.total()
+        self._ledger.carry(settled_usd=total.spent_usd, held_usd=total.held_usd)
+        for tally in await self._journal.tallies():
+            self._ledger.carry_condition(tally.condition, settled_usd=tally.spent_usd, held_usd=tally.held_usd)
+        return sum(total.by_status.values())
+
+    # --- during -----------------------------------------------------------------------------------------------------
+
+    def _gateway(self, group: asyncio.TaskGroup) -> Gateway:
+        return Gateway(
+            journal=self._journal,
+            route=self._route,
+            prices=self._prices,
+            purse=Purse(self._ledger),
+            limits=self._plan.study.limits,
+            clock=self._clock,
+            group=group,
+        )
+
+    def _parts(self, gateway: Gateway) -> Parts:
+        plan = self._plan
+        return Parts(
+            journal=self._journal,
+            door=gateway,
+            money=_Money(self._ledger, gateway),
+            clock=self._clock,
+            limits=plan.study.limits,
+            mode=plan.lane,
+            session=self.id,
+            procedure_of=lambda spec: plan.procedures.make(spec.procedure),
+            reopen=self._reopen,
+            measures_of=measures_of,
+            ended=lambda reason: _count_ending(gateway, reason),
+            snapshot=lambda progress: snapshot_of(plan, progress, gateway, self._ledger, self._clock).as_data(),
+        )
+
+    async def _reopen(self, state: TrialState) -> Slot | None:
+        if state.forked_from:
+            return await forks.slot_of(self._journal, self._plan, state)
+        condition = self._plan.design.by_labels(state.levels)
+        if condition is None:
+            return None
+        trial = trial_of(self._plan.study, condition, state.replicate, self._plan.specs.spec_of(condition))
+        return Slot(trial=trial, block=state.block, planned=state.planned)
+
+    async def _watch(self, run: Run, gateway: Gateway, watch: Callable[[Live], None]) -> None:
+        while True:
+            watch(snapshot_of(self._plan, run.progress, gateway, self._ledger, self._clock))
+            await self._clock.sleep(0.2)
+
+    # --- after ------------------------------------------------------------------------------------------------------
+
+    async def _close(self, run: Run, gateway: Gateway, control: Control) -> Ran:
+        stopped_by = run.stopped_by if isinstance(run.stopped_by, e.TrialrunError) else None
+        if not isinstance(stopped_by, e.StoreError):
+            reason = stopped_by.what if stopped_by else run.progress.stop or "nothing left to do"
+            self._journal.append("", [f.Closed(session=self.id, reason=reason)])
+            await self._journal.commit()
+        live = snapshot_of(self._plan, run.progress, gateway, self._ledger, self._clock)
+        return Ran(
+            exit=exit_after(run.progress, self._plan.trials, stopped_by),
+            folder=self._plan.folder,
+            live=live,
+            stopped_by=stopped_by,
+        )
+
+
+class _Money:
+    """The ledger and the gateway as the engine sees them."""
+
+    def __init__(self, ledger: Ledger, gateway: Gateway) -> None:
+        self._ledger = ledger
+        self._gateway = gateway
+
+    def open_trial(self, trial: str, state: TrialState | None) -> None:
+        zero = Decimal(0)
+        self._ledger.open_trial(
+            trial,
+            settled_usd=state.spent_usd if state else zero,
+            held_usd=state.held_usd if state else zero,
+        )
+
+    def close_trial(self, trial: str) -> None:
+        self._ledger.close_trial(trial)
+
+    def drain(self) -> None:
+        self._gateway.drain()
+
+
+def slots_of(plan: Plan) -> Iterator[Slot]:
+    """All trials in their planned order, made as they are asked for."""
+    for slot in Schedule(plan.study, plan.design):
+        spec = plan.specs.spec_of(slot.condition)
+        yield Slot(
+            trial=trial_of(plan.study, slot.condition, slot.replicate, spec), block=slot.block, planned=slot.planned
+        )
+
+
+def measures_of(trial: Trial, transcript: Sequence[Utterance]) -> Mapping[str, float | None]:
+    """The text measures that the study asks for."""
+    names = [name for name in trial.spec.measures if is_text_measure(name, list(trial.parties))]
+    return text_measures(names, transcript) if names else {}
+
+
+def refuse_unknown_prices(plan: Plan, prices: PriceBook) -> None:
+    """With a budget, every model needs a price: an unknown cost cannot be held against a cap."""
+    budget = plan.study.budget
+    if budget.study_usd is None and budget.condition_usd is None and budget.trial_usd is None:
+        return
+    unknown = sorted(model for model in models_of(plan.study) if prices.price_of(model) is None)
+    if unknown:
+        example = f"prices:\n        {unknown[0]}: {{input: 0.25, output: 2.00}}   # USD per million tokens"
+        raise e.UsageError(
+            f"there is a budget, but nobody knows the price of {', '.join(unknown)}",
+            where=plan.file,
+            fix=f"state it in the study file:\n      {example}",
+        )
+
+
+def exit_after(progress: Progress, planned: int, stopped_by: e.TrialrunError | None) -> Exit:
+    """0 only when every planned trial is done; else the reason that most needs the user."""
+    if stopped_by is not None:
+        return exit_of(stopped_by)
+    if progress.done_in_plan == planned:
+        return Exit.DONE
+    if progress.stop:
+        return Exit.INTERRUPTED
+    if progress.stopped_by_budget:
+        return Exit.BUDGET
+    if progress.parked:
+        return Exit.PARKED
+    return Exit.SOME_FAILED
+
+
+def _count_ending(gateway: Gateway, reason: str | None) -> None:
+    if reason is None:
+        gateway.breaker.success("trials")
+    else:
+        gateway.breaker.failure("trials", reason)
+
+
+def _first(many: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: Iterable[BaseException] = many.exceptions
+    while True:
+        error = next(iter(found))
+        if not isinstance(error, BaseExceptionGroup):
+            return error
+        found = chain(error.exceptions)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]

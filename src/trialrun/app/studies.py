@@ -1,0 +1,176 @@
+"""From what a user names (a study file, its folder, plain data) to a study that is ready to run."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trialrun.app.procedures import Procedures
+from trialrun.core.design import Design
+from trialrun.core.errors import UsageError
+from trialrun.core.parse import parse_study
+from trialrun.core.specs import Specs
+from trialrun.core.study import Study
+
+Lane = Literal["live", "rehearsal"]
+RESULTS = "results"
+GIVEN, RESOLVED, CODE = "study.yaml", "resolved.yaml", "code"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A study with its design and procedures, and the folder that its results go to."""
+
+    study: Study
+    design: Design
+    specs: Specs
+    procedures: Procedures
+    folder: Path
+    lane: Lane
+    file: str
+
+    @property
+    def trials(self) -> int:
+        return self.design.count() * self.study.replicates
+
+
+def load(
+    path: Path,
+    *,
+    lane: Lane = "live",
+    folder: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Plan:
+    """Read a study file, or the folder of a study that ran before."""
+    file = find(path)
+    home = file.parent
+    is_archive = (home / "study.db").exists() and file.name == RESOLVED
+    text = _read(file)
+    plan = plan_of(
+        text,
+        file=str(path if path.is_file() else file),
+        home=home,
+        lane=lane,
+        folder=home if is_archive else folder,
+        overrides=overrides or {},
+    )
+    return plan
+
+
+def plan_of(
+    text: str,
+    *,
+    file: str,
+    home: Path,
+    lane: Lane,
+    folder: Path | None,
+    overrides: Mapping[str, object],
+    given: Mapping[str, Callable[..., Awaitable[object]]] | None = None,
+) -> Plan:
+    """Parse the text of a study and put its parts together."""
+    procedures = Procedures(home, given)
+    study = parse_study(
+        text,
+        file=file,
+        read=lambda name: _text_of(home / name),
+        listing=lambda: _names_below(home),
+        procedures=procedures.facts,
+        overrides=overrides,
+    )
+    if any(model.startswith("rehearsal/") for model in models_of(study)):
+        lane = "rehearsal"
+    return Plan(
+        study=study,
+        design=Design(study),
+        specs=Specs(study, procedures.fingerprint),
+        procedures=procedures,
+        folder=folder or folder_of(home, study.name, lane),
+        lane=lane,
+        file=file,
+    )
+
+
+def folder_of(home: Path, name: str, lane: Lane) -> Path:
+    """Where a study's results are. Rehearsed data never shares a folder with real data."""
+    return home / RESULTS / (f"{name}.rehearsal" if lane == "rehearsal" else name)
+
+
+def find(path: Path) -> Path:
+    """The study file that a path means: itself, or the one in a study's folder."""
+    if path.is_file():
+        return path
+    if path.is_dir():
+        for name in (RESOLVED, GIVEN):
+            if (path / name).is_file():
+                return path / name
+        raise UsageError(
+            f"`{path}` holds no study", where=str(path), fix="name a study file, or the results folder of a study"
+        )
+    near = sorted(str(found) for found in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+    raise UsageError(
+        f"there is no study file `{path}`",
+        where=str(path),
+        fix=f"did you mean {' or '.join(near[:3])}?" if near else "`trialrun new study NAME` writes one to start from",
+    )
+
+
+def results_of(path: Path, *, lane: Lane | None = None) -> Path:
+    """The results folder that a path means, for commands that only look: a folder, a database, or a study file.
+
+    For a study file, the live results are meant if there are any, and else the rehearsed ones.
+    """
+    if path.is_dir() and (path / "study.db").exists():
+        return path
+    if path.name == "study.db" and path.exists():
+        return path.parent
+    file = find(path)
+    name = load(file).study.name
+    lanes: tuple[Lane, ...] = (lane,) if lane else ("live", "rehearsal")
+    folders = [folder_of(file.parent, name, each) for each in lanes]
+    for folder in folders:
+        if (folder / "study.db").exists():
+            return folder
+    raise UsageError(
+        f"the study `{name}` has no results yet",
+        where=str(folders[0]),
+        fix=f"`trialrun rehearse {path}` or `trialrun run {path}` makes some",
+    )
+
+
+def models_of(study: Study) -> set[str]:
+    """Every model that any condition may ask."""
+    found: set[str] = set()
+    for group in ("parties", "judges"):
+        members = study.document.get(group)
+        if isinstance(members, Mapping):
+            found |= {str(member["model"]) for member in members.values() if "model" in member and member["model"]}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+    for factor in study.factors:
+        for level in factor.levels:
+            found |= {str(value) for path, value in level.sets if path.endswith(".model")}
+    return found
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"`{file}` cannot be read: {error}", where=str(file), fix="it must be UTF-8 text") from error
+
+
+def _text_of(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _names_below(home: Path, *, most: int = 500) -> list[str]:
+    """Files that a study file could mean, for near misses."""
+    names: list[str] = []
+    for folder, folders, files in os.walk(home):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != RESULTS]
+        names += [str((Path(folder) / name).relative_to(home)) for name in files if name.endswith((".md", ".txt", ".j2"))]
+        if len(names) > most:
+            break
+    return names[:most]

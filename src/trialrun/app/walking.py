@@ -1,0 +1,203 @@
+"""Walks the procedure of a condition with short and long rehearsed replies: no model, no money, no side effect.
+
+One mechanism gives what a user wants to know before paying: the calls of a trial, its prompts, a price range, and
+whether a factor reaches the outside at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trialrun.app.clock import SystemClock
+from trialrun.app.lanes import rehearsing
+from trialrun.app.studies import Plan
+from trialrun.core import chance
+from trialrun.core import facts as f
+from trialrun.core.calls import Call
+from trialrun.core.errors import KernelBug, Mistake, StudyMistakes, TrialrunError
+from trialrun.core.identity import digest, text_hash
+from trialrun.core.plan import Walk, WalkedCall
+from trialrun.core.ports import Answer, PriceBook, Provider
+from trialrun.core.pricing import ceiling_usd, cost_usd
+from trialrun.core.study import Condition, Limits, Trial
+from trialrun.engine.record import Record
+from trialrun.engine.sitting import Sitting
+from trialrun.engine.trials import run_trial
+from trialrun.testing.memory import MemoryJournal
+
+SHORT, LONG = 0.1, 0.9
+MOST_WALKED = 128
+_WALK_LIMITS = Limits(trial_timeout_s=60.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Walked:
+    """A condition with its walks."""
+
+    condition: Condition
+    short: Walk
+    long: Walk
+
+
+class _Footpath:
+    """The door of a walk: answers at once from the rehearsal provider and writes down what would have left."""
+
+    def __init__(self, provider: Provider, prices: PriceBook) -> None:
+        self.calls: list[WalkedCall] = []
+        self._provider = provider
+        self._prices = prices
+
+    async def ask(
+        self, call: Call, *, attempts_before: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
+    ) -> Answer:
+        raw = await self._provider.send(call, self._provider.prepare(call), attempt=1, timeout_s=60.0)
+        usage = self._provider.meter(raw)
+        parsed = self._provider.parse(raw, call.request)
+        price = self._prices.price_of(call.request.model)
+        cost = cost_usd(usage, price) if usage and price else None
+        self.calls.append(
+            WalkedCall(
+                party=call.party,
+                purpose=call.purpose,
+                turn=call.turn,
+                model=call.request.model,
+                messages=call.request.messages,
+                fingerprint=call.request.fingerprint,
+                tokens_in=usage.tokens_in if usage else 0,
+                tokens_out=usage.tokens_out if usage else 0,
+                cost_usd=cost,
+                ceiling_usd=ceiling_usd(call.request, price) if price else None,
+                latency_s=raw.latency_s,
+            )
+        )
+        settled = f.Settled(
+            at=call.address,
+            attempt=1,
+            cost_usd=cost,
+            usage=usage,
+            text=text_hash(parsed.text),
+            finish=parsed.finish,
+            model=parsed.model,
+        )
+        return Answer(settled=settled, text=parsed.text)
+
+
+async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile: float) -> Walk:
+    """One trial of this condition. All conditions draw the same chance, so only what they set can differ."""
+    spec = plan.specs.spec_of(condition)
+    trial = Trial(
+        id="walk", condition=condition, replicate=0, spec=spec, key=chance.derive(plan.study.key, "walk")
+    )
+    clock = SystemClock()
+    journal = MemoryJournal(clock=clock)
+    path = _Footpath(rehearsing(length_quantile=quantile), prices)
+    sitting = Sitting(
+        trial=trial,
+        record=Record(),
+        journal=journal,
+        door=path,
+        clock=clock,
+        limits=_WALK_LIMITS,
+        mode="walk",
+    )
+    stopped_at = ""
+    try:
+        ending = await run_trial(sitting, plan.procedures.make(spec.procedure))
+    except (TrialrunError, KernelBug) as error:
+        ending, stopped_at = None, str(error)
+    match ending:
+        case f.Waiting():
+            stopped_at = ending.waiting_for
+        case f.Failed() | f.TimedOut():
+            stopped_at = ending.reason
+        case _:
+            pass
+    await journal.commit()
+    entries = [entry.fact for entry in await journal.facts_of("walk")]
+    return Walk(
+        calls=tuple(path.calls),
+        trace=digest([call.fingerprint for call in path.calls] + _traces(entries)),
+        has_acts=any(isinstance(fact, f.ActBegan) for fact in entries),
+        stopped_at=stopped_at,
+    )
+
+
+def _traces(facts: Iterable[f.Fact]) -> list[object]:
+    """What leaves for the outside besides requests: words, questions to people, deeds."""
+    traces: list[object] = []
+    for fact in facts:
+        match fact:
+            case f.Said():
+                traces.append(["said", fact.party, fact.text, fact.audience])
+            case f.Asked():
+                traces.append(["asked", fact.party, fact.question, fact.options])
+            case f.ActBegan():
+                traces.append(["act", fact.name])
+            case _:
+                pass
+    return traces
+
+
+async def walk_all(plan: Plan, prices: PriceBook) -> list[Walked]:
+    """Walk every condition, or, of very many, the first ones in the random order of the study."""
+    walked: list[Walked] = []
+    for condition in sample_of(plan, MOST_WALKED):
+        short = await walk(plan, condition, prices, quantile=SHORT)
+        long = await walk(plan, condition, prices, quantile=LONG)
+        walked.append(Walked(condition=condition, short=short, long=long))
+    return walked
+
+
+def sample_of(plan: Plan, most: int) -> list[Condition]:
+    """Conditions in file order if there are few, else so many picked by the study's own chance."""
+    if plan.design.size <= most:
+        return list(plan.design)
+    picked: list[Condition] = []
+    for index in chance.permuted(plan.design.size, chance.derive(plan.study.key, "walks")):
+        condition = plan.design.condition(index)
+        if condition is not None:
+            picked.append(condition)
+        if len(picked) == most:
+            break
+    return picked
+
+
+def refuse_dead_factors(plan: Plan, walked: Sequence[Walked]) -> None:
+    """Two conditions that send the same to everybody are one condition twice: an error, before anything is spent."""
+    seen: dict[str, Condition] = {}
+    mistakes: list[Mistake] = []
+    for each in walked:
+        if each.short.has_acts or each.short.stopped_at:
+            continue
+        twin = seen.setdefault(each.short.trace, each.condition)
+        if twin is not each.condition:
+            mistakes.append(_dead(plan, twin, each.condition))
+    if mistakes:
+        raise StudyMistakes(tuple(mistakes))
+
+
+def _dead(plan: Plan, one: Condition, other: Condition) -> Mistake:
+    differing = [name for name in one.levels if one.levels[name].label != other.levels[name].label]
+    factors = " and ".join(f"`{name}`" for name in differing)
+    paths = sorted({path for name in differing for path, _ in one.levels[name].sets})
+    values = ", ".join(f"`{path}`" for path in paths)
+    return Mistake(
+        what=f"the conditions ({one.title}) and ({other.title}) send the same requests: {factors} changes nothing",
+        file=plan.file,
+        fix=f"make {values} reach a prompt or a setting that the procedure uses, or remove {factors}",
+    )
+
+
+def refuse_broken_walks(plan: Plan, walked: Sequence[Walked]) -> None:
+    """A procedure that fails with rehearsed replies would fail with paid ones."""
+    for each in walked:
+        if each.short.stopped_at and not each.short.stopped_at.startswith(("act:", "human:")):
+            raise StudyMistakes(
+                (
+                    Mistake(
+                        what=f"a trial of ({each.condition.title}) fails already in a walk without any model: "
+                        f"{each.short.stopped_at}",
+                        file=plan.file,
+                        fix="correct the procedure, its settings or its prompts",
+                    ),
+                )
+            )

@@ -1,0 +1,126 @@
+"""What a study may cost and how long it may take, from walks through its procedure: arithmetic on ranges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from trialrun.core.calls import Message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WalkedCall:
+    """One call that the procedure made while it was walked with rehearsed replies."""
+
+    party: str
+    purpose: str
+    turn: int
+    model: str
+    messages: tuple[Message, ...]
+    fingerprint: str
+    tokens_in: int
+    tokens_out: int
+    cost_usd: Decimal | None
+    ceiling_usd: Decimal | None
+    latency_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Walk:
+    """One trial, walked from beginning to end without any model and without spending."""
+
+    calls: tuple[WalkedCall, ...]
+    trace: str
+    """Digest of everything that left for the outside; equal traces mean that nobody outside could tell."""
+    has_acts: bool
+    stopped_at: str = ""
+    """Why the walk could not go to the end: an act without a stand-in, or a failure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """From short replies to long ones."""
+
+    low: float
+    high: float
+
+    def times(self, factor: float) -> "Range":
+        return Range(low=self.low * factor, high=self.high * factor)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """What one trial, or all of them, may take."""
+
+    calls: Range
+    tokens_in: Range
+    tokens_out: Range
+    cost_usd: Range | None
+    """None: some price is not known."""
+    ceiling_usd: float | None
+    """Above this it cannot come, except for retries of attempts in doubt."""
+    seconds: Range
+    """For a single trial by itself."""
+
+
+def estimate_of(short: Walk, long: Walk) -> Estimate:
+    """A trial's estimate from a walk with short replies and one with long ones."""
+
+    def span(values: Sequence[float]) -> Range:
+        return Range(low=min(values), high=max(values))
+
+    walks = (short, long)
+    costs = [_total([call.cost_usd for call in walk.calls]) for walk in walks]
+    ceilings = [_total([call.ceiling_usd for call in walk.calls]) for walk in walks]
+    known = [cost for cost in costs if cost is not None]
+    caps = [cap for cap in ceilings if cap is not None]
+    return Estimate(
+        calls=span([len(walk.calls) for walk in walks]),
+        tokens_in=span([sum(call.tokens_in for call in walk.calls) for walk in walks]),
+        tokens_out=span([sum(call.tokens_out for call in walk.calls) for walk in walks]),
+        cost_usd=span(known) if len(known) == len(costs) else None,
+        ceiling_usd=max(caps) if len(caps) == len(ceilings) else None,
+        seconds=span([sum(call.latency_s for call in walk.calls) for walk in walks]),
+    )
+
+
+def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """The estimate of a trial picked at random from these."""
+
+    def mean(spans: Sequence[Range]) -> Range:
+        return Range(
+            low=sum(each.low for each in spans) / len(spans), high=sum(each.high for each in spans) / len(spans)
+        )
+
+    costs = [each.cost_usd for each in estimates if each.cost_usd is not None]
+    caps = [each.ceiling_usd for each in estimates if each.ceiling_usd is not None]
+    return Estimate(
+        calls=mean([each.calls for each in estimates]),
+        tokens_in=mean([each.tokens_in for each in estimates]),
+        tokens_out=mean([each.tokens_out for each in estimates]),
+        cost_usd=mean(costs) if len(costs) == len(estimates) else None,
+        ceiling_usd=sum(caps) / len(caps) if len(caps) == len(estimates) else None,
+        seconds=mean([each.seconds for each in estimates]),
+    )
+
+
+def scaled(estimate: Estimate, trials: int) -> Estimate:
+    """The estimate of so many trials."""
+    return Estimate(
+        calls=estimate.calls.times(trials),
+        tokens_in=estimate.tokens_in.times(trials),
+        tokens_out=estimate.tokens_out.times(trials),
+        cost_usd=estimate.cost_usd.times(trials) if estimate.cost_usd else None,
+        ceiling_usd=estimate.ceiling_usd * trials if estimate.ceiling_usd is not None else None,
+        seconds=estimate.seconds.times(trials),
+    )
+
+
+def duration_s(one: Estimate, trials: int, open_trials: int) -> Range:
+    """Wall time with so many trials open: the work shared out, but never shorter than one trial."""
+    share = trials / max(1, min(open_trials, trials)) if trials else 0.0
+    return Range(low=one.seconds.low * max(1.0, share), high=one.seconds.high * max(1.0, share)) if trials else one.seconds.times(0)
+
+
+def _total(costs: Sequence[Decimal | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return float(sum(known, Decimal(0))) if len(known) == len(costs) else None
