@@ -24,12 +24,16 @@ def most_tokens_in(request: Request) -> int:
 
 def ceiling_usd(request: Request, price: Price) -> Decimal:
     """More than this the call cannot cost."""
-    dearest_in = max(price.input, price.cached_input or _ZERO, price.cache_write or _ZERO)
-    return (most_tokens_in(request) * dearest_in + request.max_tokens * price.output) / _MILLION
+    tokens_in = most_tokens_in(request)
+    within_reach = [price, *(rates for above, rates in price.tiers if tokens_in > above)]
+    return max(_most_usd(tokens_in, request.max_tokens, rates) for rates in within_reach)
 
 
 def cost_usd(usage: Usage, price: Price) -> Decimal:
     """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones."""
+    for above, rates in price.tiers:
+        if usage.tokens_in > above:
+            price = rates
     cached_rate = price.input if price.cached_input is None else price.cached_input
     write_rate = price.input if price.cache_write is None else price.cache_write
     fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_cache_write
@@ -40,3 +44,8 @@ def cost_usd(usage: Usage, price: Price) -> Decimal:
         + usage.tokens_out * price.output
     )
     return total / _MILLION
+
+
+def _most_usd(tokens_in: int, tokens_out: int, price: Price) -> Decimal:
+    dearest_in = max(price.input, price.cached_input or _ZERO, price.cache_write or _ZERO)
+    return (tokens_in * dearest_in + tokens_out * price.output) / _MILLION

@@ -163,6 +163,8 @@ class Price:
     cached_input: Decimal | None = None
     cache_write: Decimal | None = None
     source: str = "study"
+    tiers: "tuple[tuple[int, Price], ...]" = ()
+    """Rates that hold for the whole call once it has more than so many input tokens; rising."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
