@@ -1,7 +1,7 @@
 """The `design` section of a study file: which levels meet, with every factor and level name checked."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from trialrun.core.document import DesignEntry, Labels
 from trialrun.core.factors import FactorDraft
@@ -33,6 +33,7 @@ def read_design(entry: DesignEntry | None, drafts: Sequence[FactorDraft], mistak
         mistakes.add(
             "`design.zip` has no effect beside `design.list`", ("design", "zip"), "keep one of them", key=True
         )
+    reader.check_order(entry.order or [])
     if listed == []:
         mistakes.add(
             "`design.list` is empty", ("design", "list"), "list at least one condition, or remove the key"
@@ -43,6 +44,25 @@ def read_design(entry: DesignEntry | None, drafts: Sequence[FactorDraft], mistak
         included=reader.maps("include", entry.include or [], reader.complete),
         excluded=reader.maps("exclude", entry.exclude or [], reader.partial),
     )
+
+
+def in_order(drafts: list[FactorDraft], entry: DesignEntry | None) -> list[FactorDraft]:
+    """The factors and their levels in the order that `design.order` gives; the rest follows as it is in the file."""
+    rows = {row[0]: row[1:] for row in (entry.order if entry else None) or [] if row}
+    factors = _places(rows)
+
+    def ordered(draft: FactorDraft) -> FactorDraft:
+        labels = _places(rows.get(draft.name, []))
+        levels = sorted(draft.levels, key=lambda level: labels.get(level.label, len(labels)))
+        return replace(draft, levels=tuple(levels))
+
+    return sorted(
+        (ordered(draft) for draft in drafts), key=lambda draft: factors.get(draft.name, len(factors))
+    )
+
+
+def _places(names: Iterable[str]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(dict.fromkeys(names))}
 
 
 class _Reader:
@@ -70,6 +90,13 @@ class _Reader:
                     self.mistakes.add(what, at, "put all factors that advance together into one group")
                 taken[name] = number
         return tuple(tuple(group) for group in groups)
+
+    def check_order(self, rows: Sequence[Sequence[str]]) -> None:
+        for number, row in enumerate(rows):
+            at: Path = ("design", "order", number)
+            if row and self._has_factor(row[0], (*at, 0)):
+                for index, label in enumerate(row[1:], start=1):
+                    self._label(row[0], label, (*at, index))
 
     def maps(
         self, key: str, rows: Sequence[Labels], finish: Callable[[dict[str, str], Path], None]

@@ -81,16 +81,20 @@ class Design:
         """How many conditions there are. Exclusions are counted axis by axis, without walking the indexes."""
         if self._rows:
             return sum(self._is_kept(row) for row in self._rows) + len(self._extra)
-        # Which patterns still fit, after the axes so far → in how many ways.
-        fitting = {frozenset(range(len(self._patterns))): 1}
+        # Patterns that may still come to fit, after the axes so far → in how many ways.
+        open_ways = {frozenset(range(len(self._patterns))): 1}
         for number, axis in enumerate(self._axes):
+            complete = {
+                which for which, pattern in enumerate(self._patterns) if max(pattern.allowed) == number
+            }
             following: dict[frozenset[int], int] = {}
             for ruled_out, entries in self._ruled_out(number, axis.size).items():
-                for still, ways in fitting.items():
+                for still, ways in open_ways.items():
                     left = still - ruled_out
-                    following[left] = following.get(left, 0) + ways * entries
-            fitting = following
-        return fitting.get(frozenset(), 0) + len(self._extra)
+                    if complete.isdisjoint(left):
+                        following[left] = following.get(left, 0) + ways * entries
+            open_ways = following
+        return sum(open_ways.values()) + len(self._extra)
 
     def by_labels(self, labels: Mapping[str, str]) -> Condition | None:
         """The condition with these labels; a factor with one level may be left out."""

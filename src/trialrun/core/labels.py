@@ -49,4 +49,4 @@ def _compact(value: object) -> str:
         return ",".join(f"{key}={_compact(known[key])}" for key in sorted(known))
     if isinstance(value, list):
         return "[" + ",".join(_compact(item) for item in cast("list[object]", value)) + "]"
-    return value if isinstance(value, str) else label_of(value)
+    return label_of(value) if value is None or isinstance(value, bool | int | float) else str(value)

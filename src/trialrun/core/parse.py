@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from trialrun.core import paths
-from trialrun.core.arrangement import Arrangement, read_design
+from trialrun.core.arrangement import Arrangement, in_order, read_design
 from trialrun.core.catalogue import FIRST_PARTY, ProcedureFacts
+from trialrun.core.data import plain_data
 from trialrun.core.design import Design
 from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
-from trialrun.core.errors import UsageError
+from trialrun.core.errors import Mistake, UsageError
 from trialrun.core.explain import objections
 from trialrun.core.factors import FactorDraft, read_factor
 from trialrun.core.levels import check_levels
@@ -66,7 +67,9 @@ def study_of(
     home: str = ".",
 ) -> Study:
     """The study that plain data describes: a translated plan of another tool, a Python program, an archive."""
-    plain_source = Source(file=file, text=source, data=document, places={}, mistakes=())
+    data, wrong = plain_data(document)
+    mistakes = tuple(Mistake(what=what, file=file, fix=fix) for what, fix in wrong)
+    plain_source = Source(file=file, text=source, data=data, places={}, mistakes=mistakes)
     known = _Known(read=read, listing=None, procedures=procedures, measures=measures)
     return _Parser(plain_source, overrides or {}, known, home).study()
 
@@ -105,8 +108,8 @@ class _Parser:
         self.home = home
         self.procedures = known.procedures
         self.measures = known.measures
-        flags: dict[Path, str] = {}
-        self.mistakes = Mistakes(source, flags)
+        self.flags: dict[Path, str] = {}
+        self.mistakes = Mistakes(source, self.flags)
         self.document = dict(as_map(source.data) or {})
         if not self.document:
             if not source.mistakes:
@@ -115,7 +118,7 @@ class _Parser:
                 )
             self.mistakes.raise_if_any()
         for dotted, value in overrides.items():
-            self._override(dotted, value, flags)
+            self._override(dotted, value)
         self.texts = Texts(known.read, known.listing, self._text_settings(), self.mistakes)
 
     def study(self) -> Study:
@@ -128,8 +131,9 @@ class _Parser:
             self.mistakes.add(objection.what, objection.path, objection.fix, key=objection.at_key)
         drafts = self._drafts()
         self._fill_settings(drafts)
+        self._check_flags(drafts)
         factors = check_levels(self.document, drafts, self.procedures, self.mistakes)
-        arrangement = self._arrangement(drafts)
+        arrangement = read_design(self._design(), drafts, self.mistakes)
         self._check_procedures(drafts)
         self._check_templates(drafts)
         self._check_measures()
@@ -137,9 +141,12 @@ class _Parser:
         assert entry is not None  # noqa: S101  # no entry means mistakes
         return self._assembled(cast("StudyFile", entry), factors, arrangement)
 
-    def _override(self, dotted: str, value: object, flags: dict[Path, str]) -> None:
+    def _override(self, dotted: str, value: object) -> None:
         keys = paths.split(dotted, self.document)
-        flags[keys] = flag_text(dotted, value)
+        self.flags[keys] = flag_text(dotted, value)
+        value, wrong = plain_data(value)
+        for what, fix in wrong:
+            self.mistakes.add(what, keys, fix)
         entry = entry_at(())
         known = list(entry.model_fields) if entry else []
         if keys[0] not in known:
@@ -167,7 +174,14 @@ class _Parser:
             read_factor(name, form, self.document, self.texts, self.mistakes)
             for name, form in cast("Data", forms).items()
         ]
-        return [draft for draft in found if draft is not None and draft.levels]
+        entry = self._design()
+        return in_order([draft for draft in found if draft is not None and draft.levels], entry)
+
+    def _design(self) -> DesignEntry | None:
+        """The design section, if its types are right; if they are not, that is reported with all others."""
+        design = as_map(self.document.get("design"))
+        entry, _ = objections(DesignEntry, design) if design is not None else (None, [])
+        return cast("DesignEntry | None", entry)
 
     def _used_procedures(self, drafts: list[FactorDraft]) -> dict[str, Path]:
         """Every procedure that some condition uses, and where the file names it."""
@@ -200,12 +214,14 @@ class _Parser:
         if agreed or settings:
             self.document["settings"] = {**agreed, **cast("Data", settings or {})}
 
-    def _arrangement(self, drafts: list[FactorDraft]) -> Arrangement:
-        design = self.document.get("design")
-        if not isinstance(design, Mapping):
-            return Arrangement()
-        entry, _ = objections(DesignEntry, cast("Data", design))
-        return read_design(cast("DesignEntry | None", entry), drafts, self.mistakes)
+    def _check_flags(self, drafts: list[FactorDraft]) -> None:
+        """A flag that sets what a factor varies would be overwritten in every trial."""
+        for keys in self.flags:
+            for draft in drafts:
+                set_by = {setting.keys for level in draft.levels for setting in level.settings}
+                if any(keys[: len(own)] == own for own in set_by):
+                    what = f"the factor `{draft.name}` varies `{paths.dotted(keys)}`, so the flag would change nothing"
+                    self.mistakes.add(what, keys, "drop the flag, or the factor")
 
     def _check_procedures(self, drafts: list[FactorDraft]) -> None:
         """A procedure of the user must be in its file."""
@@ -253,7 +269,7 @@ class _Parser:
         given = self.document.get("measures")
         if not isinstance(given, list):
             return
-        names = {key: list(cast("Data", self.document.get(key) or {})) for key in ("judges", "parties")}
+        names = {key: list(as_map(self.document.get(key)) or ()) for key in ("judges", "parties")}
         facts = facts_of(self.document.get("procedure"), self.procedures)
         own = facts.measures if facts else ()
         is_open = self.measures is None or facts is None or facts.are_settings_free

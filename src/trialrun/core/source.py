@@ -145,9 +145,10 @@ def _nodes_of(text: str) -> _Node | None:
     except yaml.MarkedYAMLError as error:
         raise _unreadable(error) from error
     except yaml.YAMLError as error:
-        raise _Unreadable(
-            f"the text is not YAML: {str(error).splitlines()[0]}", None, "save it as plain UTF-8"
-        ) from error
+        position = getattr(error, "position", None)
+        line = text[:position].count("\n") + 1 if position is not None else None
+        what = f"the text is not YAML: {str(error).splitlines()[0]}"
+        raise _Unreadable(what, line, "remove the character, or save the file as UTF-8") from error
     return root.children[0] if root.children else None
 
 
@@ -162,7 +163,9 @@ def _unreadable(error: Any) -> _Unreadable:
     opened = error.context_mark.line + 1 if error.context_mark else None
     problem = str(error.problem)
     fix = "check indentation, colons and quotes here"
-    if "cannot start any token" in problem:
+    if "tab character" in problem:
+        fix = "indent with spaces, not tabs"
+    elif "cannot start any token" in problem:
         fix = "indent with spaces, not tabs; put values that begin with @, ` or % in quotes"
     elif "mapping values are not allowed" in problem:
         fix = "put a text that contains `: ` in quotes, and check the indentation"

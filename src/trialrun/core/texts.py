@@ -82,7 +82,8 @@ class Texts:
         if not text.strip():
             self._mistakes.add(f"the file `{name}` is empty", path, "write the text into it")
         self.sources[dotted(path)] = name
-        return text
+        # The resolved study is a study file too: there this text must not be taken for the name of a file.
+        return text + "\n" if is_file_name(text) else text
 
 
 def is_file_name(text: str) -> bool:

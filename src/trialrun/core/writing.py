@@ -4,7 +4,7 @@ PyYAML alone would not do: it quotes what YAML 1.1 would misread (`no`) and leav
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -35,5 +35,4 @@ _Dumper.add_representer(str, _text)
 
 def write_yaml(document: Mapping[str, object]) -> str:
     """The document as a study file."""
-    text = yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return cast("str", text)
+    return yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)

@@ -1,0 +1,42 @@
+"""Values of a program to plain data: what a study file could say, and nothing else."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from math import isfinite
+from typing import cast
+
+from trialrun.core.paths import Path, dotted
+
+
+def plain_data(value: object) -> tuple[object, list[tuple[str, str]]]:
+    """The value as maps, lists and scalars, and what in it is none of these, each with a fix."""
+    wrong: list[tuple[str, str]] = []
+    return _plain(value, (), wrong), wrong
+
+
+def _plain(value: object, path: Path, wrong: list[tuple[str, str]]) -> object:
+    match value:
+        case None | bool():
+            return value
+        case int() if -(2**63) <= value < 2**64:
+            return int(value)
+        case float() if isfinite(value):
+            return float(value)
+        case str() if value.isascii() or _is_unicode(value):
+            return str(value)
+        case Decimal() if value.is_finite():
+            return str(value)
+        case Mapping():
+            entries = cast("Mapping[object, object]", value).items()
+            return {str(key): _plain(item, (*path, str(key)), wrong) for key, item in entries}
+        case list() | tuple():
+            items = enumerate(cast("list[object]", value))
+            return [_plain(item, (*path, index), wrong) for index, item in items]
+        case _:
+            what = f"`{dotted(path)}` is no plain data but {type(value).__name__} {value!r:.40}"
+            wrong.append((what, "use text, numbers, true or false, None, lists and maps"))
+            return None
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
