@@ -1,0 +1,1 @@
+"""Numbers from outcomes: text features, judge verdicts. One file per source of measures."""
