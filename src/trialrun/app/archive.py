@@ -4,15 +4,15 @@ from pathlib import Path
 
 import msgspec
 
-from trialrun.app.changes import code_of, last_declared
-from trialrun.app.studies import CODE, GIVEN, RESOLVED, Plan
+from trialrun.app.changes import code_of
+from trialrun.app.studies import CODE, GIVEN, RESOLVED, Plan, last_declared
 from trialrun.core import facts as f
 from trialrun.core.errors import StoreError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Journal
 from trialrun.core.version import VERSION
 
-_HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialrun run` takes this folder as it is.\n"
+_HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialrun run FOLDER` goes on from here.\n"
 
 
 async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:

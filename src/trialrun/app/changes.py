@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from trialrun.app.studies import Plan
+from trialrun.app.studies import Plan, last_declared
 from trialrun.core import facts as f
 from trialrun.core.differences import Change, differences
 from trialrun.core.errors import ConsentNeeded
@@ -18,7 +18,16 @@ from trialrun.core.ports import Journal
 from trialrun.core.state import TrialState
 
 Consent = Literal["ask", "redo", "keep"]
-_NOT_OF_TRIALS = ("replicates", "budget_usd", "limits", "rehearsal", "question", "notice", "prices", "measures")
+_NOT_OF_TRIALS = (
+    "replicates",
+    "budget_usd",
+    "limits",
+    "rehearsal",
+    "question",
+    "notice",
+    "prices",
+    "measures",
+)
 _MOST_LINES = 12
 
 
@@ -61,12 +70,6 @@ def code_of(plan: Plan) -> dict[str, str]:
         for level in factor.levels:
             names |= {str(value) for path, value in level.sets if path == "procedure"}
     return {name: plan.procedures.fingerprint(name) for name in sorted(names)}
-
-
-def last_declared(entries: list[f.Entry]) -> f.Declared | None:
-    """The plan that was in force when the study last ran."""
-    declared = [entry.fact for entry in entries if isinstance(entry.fact, f.Declared)]
-    return declared[-1] if declared else None
 
 
 async def _touched(journal: Journal, plan: Plan) -> tuple[Touched, list[tuple[str, bool]]]:
@@ -113,7 +116,9 @@ def _line(change: Change) -> str:
 def _refusal(touched: Touched, listed: list[str]) -> ConsentNeeded:
     shown = "\n".join(f"    {line}" for line in listed[:_MOST_LINES])
     more = f"\n    … and {len(listed) - _MOST_LINES} more" if len(listed) > _MOST_LINES else ""
-    also = f" {touched.unplanned} more are no longer planned and stay as they are." if touched.unplanned else ""
+    also = (
+        f" {touched.unplanned} more are no longer planned and stay as they are." if touched.unplanned else ""
+    )
     return ConsentNeeded(
         f"the plan changed under {touched.ended + touched.unfinished} trials that already ran\n{shown}{more}\n"
         f"  {touched.ended} of them ended, {touched.unfinished} are unfinished.{also}",

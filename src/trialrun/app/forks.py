@@ -51,11 +51,8 @@ async def plan_fork(
 
 async def unfinished(journal: Journal, plan: Plan) -> list[Slot]:
     """All forks that a run has to carry out."""
-    slots: list[Slot] = []
-    async for state in journal.with_status("planned", "running", "stopped_by_budget"):
-        if state.forked_from:
-            slots.append(await slot_of(journal, plan, state))
-    return slots
+    states = [state async for state in journal.with_status("planned", "running", "stopped_by_budget")]
+    return [await slot_of(journal, plan, state) for state in states if state.forked_from]
 
 
 async def slot_of(journal: Journal, plan: Plan, state: TrialState) -> Slot:
@@ -100,18 +97,3 @@ def _condition_of(plan: Plan, state: TrialState) -> Condition:
 
 def _changed(plan: Plan, condition: Condition, overrides: Mapping[str, object]) -> Spec:
     return plan.specs.spec_with(condition, overrides) if overrides else plan.specs.spec_of(condition)
-
-
-def parse_settings(pairs: tuple[str, ...]) -> dict[str, object]:
-    """`--set path=value` as paths and plain values; the value is read as YAML, so numbers are numbers."""
-    from trialrun.core.source import plain_value
-
-    values: dict[str, object] = {}
-    for pair in pairs:
-        path, equals, text = pair.partition("=")
-        if not equals or not path:
-            raise UsageError(f"`--set {pair}` has no `=`", fix="write `--set settings.max_turns=5`")
-        values[path.strip()] = plain_value(text)
-    return values
-
-

@@ -68,7 +68,9 @@ def prompts_of(walk: Walk) -> list[Prompt]:
     for call in walk.calls:
         key = (call.party, call.purpose)
         if key not in seen:
-            seen[key] = Prompt(party=call.party, purpose=call.purpose, model=call.model, messages=call.messages)
+            seen[key] = Prompt(
+                party=call.party, purpose=call.purpose, model=call.model, messages=call.messages
+            )
     return list(seen.values())
 
 
@@ -86,7 +88,9 @@ def contrasts_of(preview_: Preview) -> list[Contrast]:
     """For each factor: how the first requests of its first level differ from those of each other level."""
     found: list[Contrast] = []
     for factor in preview_.plan.study.factors:
-        by_label = {each.condition.levels[factor.name].label: each for each in _others_equal(factor, preview_.walked)}
+        by_label = {
+            each.condition.levels[factor.name].label: each for each in _others_equal(factor, preview_.walked)
+        }
         labels = list(by_label)
         for label in labels[1:]:
             one, other = by_label[labels[0]], by_label[label]
@@ -96,7 +100,7 @@ def contrasts_of(preview_: Preview) -> list[Contrast]:
 
 
 def _others_equal(factor: Factor, walked: Sequence[Walked]) -> list[Walked]:
-    """Of the walked conditions, those that differ from the first one in this factor alone, or in as little as possible."""
+    """Of the walked conditions, those that differ from the first in this factor alone, or in little else."""
     if not walked:
         return []
     first = walked[0].condition

@@ -96,7 +96,7 @@ async def run_study(
         route, prices = route or lanes.route, prices or lanes.prices
         refuse_unknown_prices(plan, prices)
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
-        session = Session(plan, options, clock, store, route, prices)
+        session = Session(plan, options, clock=clock, journal=store, route=route, prices=prices)
         try:
             return await session.run(watch, control)
         finally:
@@ -111,6 +111,7 @@ class Session:
         self,
         plan: Plan,
         options: Options,
+        *,
         clock: Clock,
         journal: Journal,
         route: Callable[[str], Provider],
@@ -137,7 +138,9 @@ class Session:
                 control.bind(run, asyncio.current_task())
                 watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
                 slots = slots_of(self._plan)
-                await run.over(slots, await forks.unfinished(self._journal, self._plan), wait=self._options.wait)
+                await run.over(
+                    slots, await forks.unfinished(self._journal, self._plan), wait=self._options.wait
+                )
                 if watching:
                     watching.cancel()
         except BaseExceptionGroup as many:
@@ -167,7 +170,9 @@ class Session:
         total = await self._journal.total()
         self._ledger.carry(settled_usd=total.spent_usd, held_usd=total.held_usd)
         for tally in await self._journal.tallies():
-            self._ledger.carry_condition(tally.condition, settled_usd=tally.spent_usd, held_usd=tally.held_usd)
+            self._ledger.carry_condition(
+                tally.condition, settled_usd=tally.spent_usd, held_usd=tally.held_usd
+            )
         return sum(total.by_status.values())
 
     # --- during -----------------------------------------------------------------------------------------------------
@@ -197,7 +202,9 @@ class Session:
             reopen=self._reopen,
             measures_of=measures_of,
             ended=lambda reason: _count_ending(gateway, reason),
-            snapshot=lambda progress: snapshot_of(plan, progress, gateway, self._ledger, self._clock).as_data(),
+            snapshot=lambda progress: snapshot_of(
+                plan, progress, gateway, self._ledger, self._clock
+            ).as_data(),
         )
 
     async def _reopen(self, state: TrialState) -> Slot | None:
@@ -258,7 +265,9 @@ def slots_of(plan: Plan) -> Iterator[Slot]:
     for slot in Schedule(plan.study, plan.design):
         spec = plan.specs.spec_of(slot.condition)
         yield Slot(
-            trial=trial_of(plan.study, slot.condition, slot.replicate, spec), block=slot.block, planned=slot.planned
+            trial=trial_of(plan.study, slot.condition, slot.replicate, spec),
+            block=slot.block,
+            planned=slot.planned,
         )
 
 

@@ -1,12 +1,13 @@
 """From what a user names (a study file, its folder, plain data) to a study that is ready to run."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from trialrun.app.procedures import Procedures
+from trialrun.core import facts as f
 from trialrun.core.design import Design
 from trialrun.core.errors import UsageError
 from trialrun.core.parse import parse_study
@@ -45,17 +46,17 @@ def load(
     """Read a study file, or the folder of a study that ran before."""
     file = find(path)
     home = file.parent
-    is_archive = (home / "study.db").exists() and file.name == RESOLVED
-    text = _read(file)
-    plan = plan_of(
-        text,
-        file=str(path if path.is_file() else file),
+    if file.name == RESOLVED and (home / "study.db").exists():
+        lane, folder = _lane_of(home), home
+        home = home / CODE if (home / CODE).is_dir() else home
+    return plan_of(
+        _read(file),
+        file=str(file),
         home=home,
         lane=lane,
-        folder=home if is_archive else folder,
+        folder=folder,
         overrides=overrides or {},
     )
-    return plan
 
 
 def plan_of(
@@ -77,6 +78,7 @@ def plan_of(
         listing=lambda: _names_below(home),
         procedures=procedures.facts,
         overrides=overrides,
+        home=str(home),
     )
     if any(model.startswith("rehearsal/") for model in models_of(study)):
         lane = "rehearsal"
@@ -89,6 +91,21 @@ def plan_of(
         lane=lane,
         file=file,
     )
+
+
+def _lane_of(folder: Path) -> Lane:
+    """The lane that a study's folder was run in; a folder stays in its lane."""
+    from trialrun.store.archive import Archive
+
+    with Archive(folder) as archive:
+        declared = last_declared(archive.facts_of(""))
+    return "rehearsal" if declared is not None and declared.lane == "rehearsal" else "live"
+
+
+def last_declared(entries: Iterable[f.Entry]) -> f.Declared | None:
+    """The plan that was in force when the study last ran."""
+    declared = [entry.fact for entry in entries if isinstance(entry.fact, f.Declared)]
+    return declared[-1] if declared else None
 
 
 def folder_of(home: Path, name: str, lane: Lane) -> Path:
@@ -105,13 +122,17 @@ def find(path: Path) -> Path:
             if (path / name).is_file():
                 return path / name
         raise UsageError(
-            f"`{path}` holds no study", where=str(path), fix="name a study file, or the results folder of a study"
+            f"`{path}` holds no study",
+            where=str(path),
+            fix="name a study file, or the results folder of a study",
         )
     near = sorted(str(found) for found in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
     raise UsageError(
         f"there is no study file `{path}`",
         where=str(path),
-        fix=f"did you mean {' or '.join(near[:3])}?" if near else "`trialrun new study NAME` writes one to start from",
+        fix=f"did you mean {' or '.join(near[:3])}?"
+        if near
+        else "`trialrun new study NAME` writes one to start from",
     )
 
 
@@ -142,9 +163,8 @@ def models_of(study: Study) -> set[str]:
     """Every model that any condition may ask."""
     found: set[str] = set()
     for group in ("parties", "judges"):
-        members = study.document.get(group)
-        if isinstance(members, Mapping):
-            found |= {str(member["model"]) for member in members.values() if "model" in member and member["model"]}  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+        members = cast("Mapping[str, Mapping[str, object]]", study.document.get(group) or {})
+        found |= {str(member["model"]) for member in members.values() if member.get("model")}
     for factor in study.factors:
         for level in factor.levels:
             found |= {str(value) for path, value in level.sets if path.endswith(".model")}
@@ -155,7 +175,9 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"`{file}` cannot be read: {error}", where=str(file), fix="it must be UTF-8 text") from error
+        raise UsageError(
+            f"`{file}` cannot be read: {error}", where=str(file), fix="it must be UTF-8 text"
+        ) from error
 
 
 def _text_of(file: Path) -> str | None:
@@ -170,7 +192,11 @@ def _names_below(home: Path, *, most: int = 500) -> list[str]:
     names: list[str] = []
     for folder, folders, files in os.walk(home):
         folders[:] = [name for name in folders if not name.startswith(".") and name != RESULTS]
-        names += [str((Path(folder) / name).relative_to(home)) for name in files if name.endswith((".md", ".txt", ".j2"))]
+        names += [
+            str((Path(folder) / name).relative_to(home))
+            for name in files
+            if name.endswith((".md", ".txt", ".j2"))
+        ]
         if len(names) > most:
             break
     return names[:most]

@@ -67,7 +67,12 @@ class Lab(Protocol):
         ...
 
     async def ask_human(
-        self, question: str, *, options: Sequence[str] = (), party: str = "human", check: Callable[[str], str | None] | None = None
+        self,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        party: str = "human",
+        check: Callable[[str], str | None] | None = None,
     ) -> str:
         """Put a question to a person. The trial is parked until the answer is there."""
         ...
@@ -78,7 +83,7 @@ class Lab(Protocol):
         do: Callable[[], Awaitable[T]],
         *,
         recover: Callable[[], Awaitable[T]] | None = None,
-        rehearsed: T | None = None,
+        rehearsed: T = ...,
     ) -> T:
         """Do something to the world, once. The result must be plain data."""
         ...
@@ -143,7 +148,9 @@ class Stream(Protocol):
 
     def choice(self, seq: Sequence[T]) -> T: ...
 
-    def choices(self, population: Sequence[T], weights: Sequence[float] | None = None, *, k: int = 1) -> list[T]: ...
+    def choices(
+        self, population: Sequence[T], weights: Sequence[float] | None = None, *, k: int = 1
+    ) -> list[T]: ...
 
     def sample(self, population: Sequence[T], k: int) -> list[T]: ...
 
@@ -245,7 +252,12 @@ class Journal(Protocol):
     J3. After a failed commit nothing later is accepted: the journal never has a hole.
     """
 
-    def append(self, trial: str, facts: "Sequence[TrialFact] | Sequence[StudyFact]", texts: Mapping[str, str | bytes] | None = None) -> None:
+    def append(
+        self,
+        trial: str,
+        facts: "Sequence[TrialFact] | Sequence[StudyFact]",
+        texts: Mapping[str, str | bytes] | None = None,
+    ) -> None:
         """Put facts at the end. `texts` are the texts that they name, by hash; known ones are skipped."""
         ...
 

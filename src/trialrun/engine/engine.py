@@ -266,7 +266,9 @@ class Run:
                 case f.Failed() | f.TimedOut():
                     progress.ended_now += 1
                     progress.failed_in_plan += not is_fork
-                    self._parts.ended(f"{ending.error}: {ending.reason}" if isinstance(ending, f.Failed) else ending.reason)
+                    self._parts.ended(
+                        f"{ending.error}: {ending.reason}" if isinstance(ending, f.Failed) else ending.reason
+                    )
                 case f.Waiting():
                     progress.parked += 1
                 case f.StoppedByBudget():
@@ -307,7 +309,8 @@ class Run:
         elif command.kind == "answer":
             trial = str(body["trial"])
             journal.append(
-                trial, [f.Answered(at=str(body["at"]), answer=str(body["answer"]), by=str(body.get("by", "")))]
+                trial,
+                [f.Answered(at=str(body["at"]), answer=str(body["answer"]), by=str(body.get("by", "")))],
             )
             await journal.commit()
             await journal.take(command, answer="taken")

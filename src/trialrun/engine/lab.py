@@ -9,7 +9,7 @@ L3. A recorded answer is given only to the same question. Another question at th
 
 import random
 from asyncio import Task, TaskGroup, current_task, timeout
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
@@ -59,12 +59,14 @@ class StudyLab:
         return tuple(self._sitting.transcript)
 
     @asynccontextmanager
-    async def next_turn(self, number: int | None = None) -> AsyncIterator[int]:
+    async def next_turn(self, number: int | None = None) -> AsyncGenerator[int]:
         """One round of the procedure: numbers what happens in it, and bounds its time."""
         address = self._next()
         if self._scope:
             raise e.ProcedureError(
-                "a branch of `lab.together` began a turn", where=self._place(address), fix="begin turns outside"
+                "a branch of `lab.together` began a turn",
+                where=self._place(address),
+                fix="begin turns outside",
             )
         turn = self._sitting.turn + 1 if number is None else number
         self._record(f.TurnBegan(at=address, turn=turn))
@@ -315,7 +317,9 @@ class StudyLab:
         """Take what the study wants measured from the transcript; called once, when the procedure has ended."""
         values = self._sitting.measures_of(self._sitting.trial, self._sitting.transcript)
         for name, value in values.items():
-            self._record(f.Measured(at=self._next(), name=name, value=value, turn=self.turn, source="transcript"))
+            self._record(
+                f.Measured(at=self._next(), name=name, value=value, turn=self.turn, source="transcript")
+            )
 
     def state(self, party: str, **values: object) -> None:
         """Log the hidden state of a party."""
@@ -329,7 +333,12 @@ class StudyLab:
         hash_ = text_hash(content)
         size = len(content.encode("utf-8", "surrogatepass")) if isinstance(content, str) else len(content)
         fact = f.ArtefactKept(
-            at=address, name=name, content=hash_, media_type=media_type, size_bytes=size, turn=self._sitting.turn
+            at=address,
+            name=name,
+            content=hash_,
+            media_type=media_type,
+            size_bytes=size,
+            turn=self._sitting.turn,
         )
         self._record(fact, {hash_: content})
 
@@ -412,7 +421,7 @@ class StudyLab:
 async def _caught(branch: Callable[[StudyLab], Awaitable[T]], lab: StudyLab) -> T | BaseException:
     try:
         return await branch(lab)
-    except (Exception, e.Parked, e.Drained) as error:
+    except (Exception, e.Parked, e.Drained) as error:  # noqa: BLE001 - it is raised again when all have ended
         return error
 
 

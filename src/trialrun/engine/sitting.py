@@ -16,7 +16,7 @@ Mode = Literal["live", "rehearsal", "walk", "verify"]
 """walk: plan follows the procedure and nothing may happen. verify: everything must come from the journal."""
 
 
-def _no_measures(trial: Trial, transcript: Sequence[Utterance]) -> dict[str, float | None]:
+def _no_measures(_trial: Trial, _transcript: Sequence[Utterance]) -> dict[str, float | None]:
     return {}
 
 

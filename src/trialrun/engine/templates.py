@@ -22,12 +22,22 @@ class _Bounded(ImmutableSandboxedEnvironment):
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if not numbers or (operator == "**" and (abs(left) > 1000 or abs(right) > 64)):
             raise TemplateError(f"`{operator}` works on (small) numbers only")
-        return super().call_binop(context, operator, left, right)  # pyright: ignore[reportUnknownMemberType]
+        return super().call_binop(context, operator, left, right)
 
 
 def _environment() -> _Bounded:
     environment = _Bounded(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=False)
-    for name in ("format", "center", "indent", "replace", "wordwrap", "xmlattr", "urlize", "pprint", "filesizeformat"):
+    for name in (
+        "format",
+        "center",
+        "indent",
+        "replace",
+        "wordwrap",
+        "xmlattr",
+        "urlize",
+        "pprint",
+        "filesizeformat",
+    ):
         environment.filters.pop(name, None)
     return environment
 

@@ -30,7 +30,8 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
     """
     lab = StudyLab(sitting)
     limit_s = sitting.limits.trial_timeout_s
-    task = asyncio.create_task(_procedure(procedure, sitting.trial, lab), name=sitting.trial.id)
+    # Not in a TaskGroup: one that waits for a procedure which swallows its cancellation would wait for ever.
+    task = asyncio.create_task(_procedure(procedure, sitting.trial, lab), name=sitting.trial.id)  # noqa: TID251
     try:
         await asyncio.wait({task}, timeout=limit_s)
     except asyncio.CancelledError:
@@ -66,7 +67,7 @@ def _ending(task: "asyncio.Task[Outcome]", sitting: Sitting) -> f.TrialFact | No
     if sitting.stop is not None:
         return _stopped(sitting.stop)
     if task.cancelled():
-        return _failed("procedure", "CancelledError", "the procedure cancelled itself", sitting)
+        return _failed("procedure", "CancelledError", "the procedure cancelled itself")
     error = task.exception()
     match error:
         case None:
@@ -117,7 +118,8 @@ def outcome_of(returned: object) -> Outcome:
             outcome = Outcome(values={str(name): value for name, value in returned.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case _:
             raise e.ProcedureError(
-                f"the procedure returned a {type(returned).__name__}", fix="return an Outcome, a dict, or nothing"
+                f"the procedure returned a {type(returned).__name__}",
+                fix="return an Outcome, a dict, or nothing",
             )
     try:
         values = msgspec.json.decode(msgspec.json.encode(dict(outcome.values)), type=dict[str, object])

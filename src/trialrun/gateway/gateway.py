@@ -113,9 +113,7 @@ class Gateway:
                 self.meter.retries += 1
                 await self._pause(wait_s)
 
-    def _prepare(
-        self, call: Call, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
-    ) -> _Sending:
+    def _prepare(self, call: Call, delta: f.RequestDelta, texts: Mapping[str, str | bytes]) -> _Sending:
         request = call.request
         provider = self._route(request.model)
         price = self._prices.price_of(request.model)
@@ -143,7 +141,9 @@ class Gateway:
             raw = await self._send(sending, attempt)
             usage = sending.provider.meter(raw)
         finally:
-            self.pacer.leave(sending.model, sending.tokens, usage.tokens_in + usage.tokens_out if usage else None)
+            self.pacer.leave(
+                sending.model, sending.tokens, usage.tokens_in + usage.tokens_out if usage else None
+            )
         self.pacer.succeeded(sending.model, raw.headers)
         return await self._settle(sending, attempt, raw, usage)
 
@@ -174,7 +174,9 @@ class Gateway:
         self.meter.attempts += 1
         timeout_s = self._limits.call_timeout_s
         try:
-            return await sending.provider.send(sending.call, sending.body, attempt=attempt, timeout_s=timeout_s)
+            return await sending.provider.send(
+                sending.call, sending.body, attempt=attempt, timeout_s=timeout_s
+            )
         except CallError as error:
             self.pacer.failed(sending.model, error)
             if error.billed == "no":
@@ -191,7 +193,9 @@ class Gateway:
 
     def _release(self, sending: _Sending, attempt: int, error: Exception, status: int | None) -> None:
         name = self._count(error)
-        fact = f.Released(at=sending.call.address, attempt=attempt, error=name, reason=str(error), status=status)
+        fact = f.Released(
+            at=sending.call.address, attempt=attempt, error=name, reason=str(error), status=status
+        )
         self._journal.append(sending.call.trial, [fact])
         self.purse.release(sending.call, sending.held_usd)
 
@@ -242,7 +246,9 @@ class Gateway:
         await self._journal.commit()
         if unreadable:
             self.breaker.failure(sending.model, f"ReplyUnreadable: {unreadable}")
-            raise ReplyUnreadable(unreadable, where=call.place, fix="read the raw reply: `trialrun export --calls`")
+            raise ReplyUnreadable(
+                unreadable, where=call.place, fix="read the raw reply: `trialrun export --calls`"
+            )
         self.breaker.success(sending.model)
         return Answer(settled=settled, text=parsed.text)
 

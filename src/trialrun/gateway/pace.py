@@ -58,7 +58,7 @@ class Lane:
     active: int = 0
     shut_until: float = 0.0
     last_cut: float = float("-inf")
-    waiting: "deque[tuple[int, Future[None]]]" = field(default_factory=lambda: deque())
+    waiting: "deque[tuple[int, Future[None]]]" = field(default_factory=deque["tuple[int, Future[None]]"])
     pump: "Task[None] | None" = None
     throttles: int = 0
 
@@ -169,7 +169,9 @@ class Pacer:
                 model=model,
                 bound=bound,
                 limit=bound,
-                requests=Bucket.of(rate.requests_per_minute, now) if rate and rate.requests_per_minute else None,
+                requests=Bucket.of(rate.requests_per_minute, now)
+                if rate and rate.requests_per_minute
+                else None,
                 tokens=Bucket.of(rate.tokens_per_minute, now) if rate and rate.tokens_per_minute else None,
             )
         return lane

@@ -18,23 +18,31 @@ from trialrun.procedures.judging import judge_all
 FACTS = ProcedureFacts(
     help="Two parties talk in turns; judges look at the whole talk at the end.",
     settings={
-        "max_turns": SettingFacts(default=10, kind="int", minimum=1, help="A turn is one utterance of each party."),
-        "first": SettingFacts(kind="party", help="Who speaks first; the first party of the file if not given."),
+        "max_turns": SettingFacts(
+            default=10, kind="int", minimum=1, help="A turn is one utterance of each party."
+        ),
+        "first": SettingFacts(
+            kind="party", help="Who speaks first; the first party of the file if not given."
+        ),
         "opening": SettingFacts(
             default="The conversation begins. You speak first.",
             kind="text",
             help="What the first speaker is told to begin with; not part of the transcript.",
         ),
         "end_words": SettingFacts(
-            default=["[END]"], kind="texts", help="A party that says one of these alone, or as its last line, ends it."
+            default=["[END]"],
+            kind="texts",
+            help="A party that says one of these alone, or as its last line, ends it.",
         ),
         "remind_turns": SettingFacts(
-            default=0, kind="int", minimum=0, help="In so many last turns the first speaker is told how many are left."
+            default=0,
+            kind="int",
+            minimum=0,
+            help="In so many last turns the first speaker is told how many are left.",
         ),
     },
     parties=PartyFacts(minimum=2, maximum=2),
     variables=("partner", "max_turns"),
-    measures=("turns",),
 )
 VERSION = "1"
 
@@ -58,17 +66,18 @@ class Conversation:
                 for speaker, partner, hint in ((first, second, note), (second, first, "")):
                     # Rendered anew in each turn: a fork changes a party from its turn on.
                     system = lab.render(speaker.name, partner=partner.name, max_turns=max_turns)
-                    ended = await _speak(lab, speaker, system, opening, hint, end_words)
+                    ended = await _speak(
+                        lab, speaker, system=system, opening=opening, hint=hint, end_words=end_words
+                    )
                     if ended:
                         end_reason = ended
                         break
         await judge_all(lab, trial.judges)
-        lab.measure("turns", lab.turn)
         return Outcome(values={"turns": lab.turn}, end_reason=end_reason)
 
 
 async def _speak(
-    lab: Lab, speaker: Party, system: str, opening: str, hint: str, end_words: tuple[str, ...]
+    lab: Lab, speaker: Party, *, system: str, opening: str, hint: str, end_words: tuple[str, ...]
 ) -> str:
     """One utterance. Returns why the conversation ends, or an empty text."""
     said: str | Reply

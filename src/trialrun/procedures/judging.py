@@ -50,10 +50,10 @@ async def judge_one(lab: Lab, judge: Judge, transcript: Sequence[Utterance]) -> 
     except (CallError, ReplyUnreadable) as error:
         lab.measure(judge.name, None, note=f"{type(error).__name__}: {error.what}")
         return
-    if not isinstance(reply.data, Mapping):
+    if reply.data is None:
         lab.measure(judge.name, None, note=f"the judge's reply ended early ({reply.finish})")
         return
-    data = cast(Mapping[str, object], reply.data)
+    data = cast("Mapping[str, object]", reply.data)
     if data.get("abstains"):
         lab.measure(judge.name, None, note=ABSTAINED)
     else:
