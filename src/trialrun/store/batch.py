@@ -9,7 +9,6 @@ import threading
 from functools import cache
 
 from trialrun.core.errors import StoreError
-from trialrun.core.state import TrialState
 from trialrun.store.database import Cell, Database
 from trialrun.store.rows import COLUMNS
 
@@ -32,12 +31,26 @@ _TAKE = "UPDATE inbox SET taken_at = ?, answer = ? WHERE id = ? AND taken_at IS 
 class Batch:
     """Facts, texts, rows and acknowledgements that become durable together. Cells lie flat, row after row."""
 
-    __slots__ = ("error", "facts", "finished", "live", "loop", "rows", "states", "takes", "texts", "waiters")
+    __slots__ = (
+        "error",
+        "facts",
+        "finished",
+        "live",
+        "loop",
+        "retired",
+        "rows",
+        "takes",
+        "texts",
+        "trials",
+        "waiters",
+    )
 
     def __init__(self) -> None:
         self.facts: list[Cell] = []
         self.texts: list[Cell] = []
-        self.states: dict[str, TrialState] = {}
+        self.trials: dict[str, None] = {}
+        self.retired: dict[str, None] = {}
+        """Trials whose rows become exact with this batch; memory may forget them then."""
         self.rows: list[Cell] = []
         self.takes: list[tuple[float, str, int]] = []
         self.live: tuple[float, bytes] | None = None

@@ -15,6 +15,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -48,6 +49,9 @@ _OPEN = frozenset({"planned", "running"})
 
 SILENT = frozenset({Said, Measured, StateLogged, ArtefactKept, Ticked, ActBegan, ActEnded})
 """The most frequent kinds of those that change no state: to ask `TrialState.apply` costs as much as to store them."""
+
+_IN_MEMORY = 8192
+"""Above this number of open trials, those that rested longest are left to the table (failed ones taken up again)."""
 
 _KNOWN_TEXTS = 4096
 
@@ -118,7 +122,7 @@ class SqliteJournal:
                 if type(fact) not in SILENT:
                     # As it will be read back: values may hold tuples now, and lists then.
                     state.apply(wire.read_back(fact) if type(fact) is Finished else fact, at)
-            self._pending.states[trial] = state
+            self._pending.trials[trial] = None
         self._pending.facts += cells
         self._next_seq = seq
 
@@ -244,19 +248,29 @@ class SqliteJournal:
         if batch is not self._pending or self._flight is not None:
             return
         self._pending = Batch()
-        for state in batch.states.values():
-            self._write_row(batch, state)
         self._flight = batch
-        self._writer.submit(batch, self._land)
+        try:
+            self._write_rows(batch)
+        except Exception as error:  # noqa: BLE001  # a callback of the loop: whoever waits must hear of it
+            batch.error = self._reading.trouble(error)
+            self._land(batch)
+        else:
+            self._writer.submit(batch, self._land)
 
-    def _write_row(self, batch: Batch, state: TrialState) -> None:
-        """The row is written when it becomes exact, and once when it begins to lag (J5)."""
-        if state.status not in _OPEN:
-            self._lagging.discard(state.id)
-            batch.rows += rows.row_of(state, lags=False)
-        elif state.id not in self._lagging:
-            self._lagging.add(state.id)
-            batch.rows += rows.row_of(state, lags=True)
+    def _write_rows(self, batch: Batch) -> None:
+        """A row is written when it becomes exact, and once when it begins to lag (J5)."""
+        crowded = len(self._states) - _IN_MEMORY
+        if crowded > 0:
+            batch.retired.update(dict.fromkeys(islice(self._states, crowded)))
+        for trial in {**batch.trials, **batch.retired}:
+            state = self._states[trial]
+            if state.status not in _OPEN or trial in batch.retired:
+                self._lagging.discard(trial)
+                batch.retired[trial] = None
+                batch.rows += rows.row_of(state, lags=False)
+            elif trial not in self._lagging:
+                self._lagging.add(trial)
+                batch.rows += rows.row_of(state, lags=True)
 
     def _land(self, batch: Batch) -> None:
         """A batch is durable, or has failed: wake who waits, forget what the table now knows, send the next."""
@@ -264,9 +278,9 @@ class SqliteJournal:
             return
         self._flight = None
         if batch.error is None:
-            for trial, state in batch.states.items():
-                if state.status not in _OPEN and trial not in self._pending.states:
-                    self._states.pop(trial, None)
+            for trial in batch.retired:
+                if trial not in self._pending.trials:
+                    del self._states[trial]
         else:
             self._fail(batch)
         for waiter in batch.waiters:
@@ -303,7 +317,9 @@ class SqliteJournal:
         if state is None:
             with self._reading.told():
                 state = queries.state(self._reading, trial) or TrialState(id=trial)
-            self._states[trial] = state
+        else:
+            del self._states[trial]
+        self._states[trial] = state  # at the end: the first are those that rested longest
         return state
 
     def _append_texts(self, texts: Mapping[str, str | bytes]) -> None:
