@@ -63,21 +63,19 @@ async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
 
 
 def _ending(task: "asyncio.Task[Outcome]", sitting: Sitting) -> f.TrialFact | None:
+    error = asyncio.CancelledError() if task.cancelled() else task.exception()
     # A procedure with a broad `except` may have swallowed the stop and gone on without the answer.
-    if sitting.stop is not None:
-        return _stopped(sitting.stop)
-    if task.cancelled():
-        return _failed("procedure", "CancelledError", "the procedure cancelled itself")
-    error = task.exception()
-    match error:
+    match sitting.stop or error:
         case None:
             return f.Finished(values=dict(task.result().values), end_reason=task.result().end_reason)
         case e.Parked():
             return f.Waiting(waiting_for=error.waiting_for)
         case e.Drained():
             return None
-        case e.StudyStop() | e.StoreError():
-            return _stopped(error)
+        case (e.StudyStop() | e.StoreError()) as stop:
+            return _stopped(stop)
+        case asyncio.CancelledError():
+            return _failed("procedure", "CancelledError", "the procedure cancelled itself")
         case e.TrialTimeout():
             return f.TimedOut(scope="turn", limit_s=sitting.limits.turn_timeout_s or 0.0, reason=error.what)
         case e.TrialError():
