@@ -20,7 +20,9 @@ Function = Callable[[Trial, Lab], Awaitable[object]]
 BASE: dict[str, Any] = {
     "study": "small",
     "procedure": "mine",
-    "parties": {"a": {"model": "x/m", "prompt": "You are {{ mood }}.", "values": {"mood": "calm"}, "max_tokens": 50}},
+    "parties": {
+        "a": {"model": "x/m", "prompt": "You are {{ mood }}.", "values": {"mood": "calm"}, "max_tokens": 50}
+    },
     "factors": {"mood": {"parties.a.values.mood": ["calm", "wild"]}},
     "replicates": 2,
     "seed": 1,
@@ -43,7 +45,9 @@ async def one_question(trial: Trial, lab: Lab) -> dict[str, object]:
     return {"answer": reply.text}
 
 
-def make_plan(folder: Path, function: Function = one_question, *, lane: Lane = "live", **changes: Any) -> Plan:
+def make_plan(
+    folder: Path, function: Function = one_question, *, lane: Lane = "live", **changes: Any
+) -> Plan:
     """The base study with some keys changed; `function` is what `mine` means in it."""
     document = {**BASE, **changes}
     return plan_of(
@@ -87,7 +91,9 @@ def tables(plan: Plan) -> Mapping[str, object]:
     """Results without times and without the accidental order of execution."""
     with Archive(plan.folder) as archive:
         return {
-            "trials": {s.id: (s.status, s.values, s.end_reason, s.turns, s.spent_usd) for s in archive.trials()},
+            "trials": {
+                s.id: (s.status, s.values, s.end_reason, s.turns, s.spent_usd) for s in archive.trials()
+            },
             "messages": sorted((row.trial, row.number, row.party, row.text) for row in archive.messages()),
             "measures": sorted((row.trial, row.at, row.name, repr(row.value)) for row in archive.measures()),
         }

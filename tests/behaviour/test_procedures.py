@@ -1,7 +1,9 @@
 """What a procedure may do, what it gets back, and what happens when it misbehaves."""
 
 import asyncio
+import contextlib
 import random
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from trialrun.core.errors import BreakerOpen, CallTimedOut, KernelBug, RequestRe
 from trialrun.core.ports import Lab, Outcome
 from trialrun.core.study import Trial
 from trialrun.engine import trials
+from trialrun.store.archive import Archive
 from trialrun.testing.clock import ManualClock
 from trialrun.testing.scripted import Scripted
 
@@ -22,7 +25,9 @@ QUICK = {"trial_timeout_s": 0.3}
 
 async def test_every_trial_ends_with_its_own_outcome(tmp_path: Path) -> None:
     plan = make_plan(tmp_path)
-    ran = await run(plan, Scripted(lambda call: f"{call.request.messages[0].text} {call.request.messages[1].text}"))
+    ran = await run(
+        plan, Scripted(lambda call: f"{call.request.messages[0].text} {call.request.messages[1].text}")
+    )
     answers = sorted(str(state.values["answer"]) for state in states(plan).values())
     assert ran.exit is Exit.DONE
     assert answers == [
@@ -71,6 +76,39 @@ async def test_positions_of_parallel_asks_do_not_depend_on_timing(tmp_path: Path
     assert tables(one) == tables(other)
 
 
+async def test_branches_hear_each_other_only_when_all_have_spoken(tmp_path: Path) -> None:
+    async def council(trial: Trial, lab: Lab) -> dict[str, object]:
+        lab.say("chair", "Speak!")
+
+        def member(name: str) -> Callable[[Lab], Awaitable[list[str]]]:
+            async def speak(inner: Lab) -> list[str]:
+                inner.say(name, await inner.ask("a", f"{name}, speak up?"))
+                inner.say(name, "And that is all.")
+                return [said.party for said in inner.transcript]
+
+            return speak
+
+        heard = await lab.together(member("ann"), member("bob"))
+        return {"heard": heard, "after": [said.party for said in lab.transcript]}
+
+    dice = random.Random(3)
+
+    async def slow(call: Call) -> str:
+        await asyncio.sleep(dice.random() / 50)
+        return "words"
+
+    plan = make_plan(tmp_path, council, replicates=5)
+    await run(plan, Scripted(slow))
+    for state in states(plan).values():
+        assert state.values["heard"] == [["chair", "ann", "ann"], ["chair", "bob", "bob"]]
+        assert state.values["after"] == ["chair", "ann", "ann", "bob", "bob"]
+    with Archive(plan.folder) as archive:
+        spoken: dict[str, list[str]] = {}
+        for row in archive.messages():
+            spoken.setdefault(row.trial, []).append(row.party)
+    assert all(parties == ["chair", "ann", "ann", "bob", "bob"] for parties in spoken.values())
+
+
 async def test_a_raising_procedure_fails_its_own_trial_and_no_other(tmp_path: Path) -> None:
     async def fragile(trial: Trial, lab: Lab) -> dict[str, object]:
         await lab.ask("a", "Well?")
@@ -110,7 +148,9 @@ async def test_a_retried_trial_keeps_its_paid_calls_and_goes_on(tmp_path: Path) 
     assert not provider.sent
 
 
-async def test_a_call_that_failed_for_good_is_asked_again_only_when_the_trial_is_retried(tmp_path: Path) -> None:
+async def test_a_call_that_failed_for_good_is_asked_again_only_when_the_trial_is_retried(
+    tmp_path: Path,
+) -> None:
     from trialrun.app.running import Options
 
     plan = make_plan(tmp_path, replicates=1, limits={"call_attempts": 1})
@@ -177,7 +217,7 @@ async def test_a_turn_has_its_own_time_limit(tmp_path: Path) -> None:
 
 async def test_asks_from_foreign_tasks_are_refused_with_the_way_to_do_it(tmp_path: Path) -> None:
     async def gathers(trial: Trial, lab: Lab) -> None:
-        await asyncio.gather(lab.ask("a", "one?"), lab.ask("a", "two?"))
+        await asyncio.gather(lab.ask("a", "one?"), lab.ask("a", "two?"))  # noqa: TID251 - the misbehaviour
 
     plan = make_plan(tmp_path, gathers, replicates=1)
     await run(plan)
@@ -186,7 +226,9 @@ async def test_asks_from_foreign_tasks_are_refused_with_the_way_to_do_it(tmp_pat
     assert "lab.together" in reasons.pop()
 
 
-async def test_a_trial_that_does_something_else_on_replay_is_reported_with_what_changed(tmp_path: Path) -> None:
+async def test_a_trial_that_does_something_else_on_replay_is_reported_with_what_changed(
+    tmp_path: Path,
+) -> None:
     mood = "first"
 
     async def drifts(trial: Trial, lab: Lab) -> None:
@@ -199,7 +241,9 @@ async def test_a_trial_that_does_something_else_on_replay_is_reported_with_what_
     await answer_all(plan.folder, "yes")
     provider = Scripted("never asked")
     assert (await run(plan, provider)).exit is Exit.SOME_FAILED
-    assert not provider.sent, "a different question is never answered from the record, and never paid for in silence"
+    assert not provider.sent, (
+        "a different question is never answered from the record, and never paid for in silence"
+    )
     reasons = {state.reason for state in states(plan).values()}
     assert all("message 2 (user) has another text" in reason for reason in reasons)
 
@@ -277,10 +321,8 @@ async def test_an_act_cut_off_in_the_middle_is_found_out_and_not_done_again(tmp_
 
 async def test_a_swallowed_stop_does_not_turn_into_a_result(tmp_path: Path) -> None:
     async def swallows(trial: Trial, lab: Lab) -> dict[str, object]:
-        try:
+        with contextlib.suppress(Exception):
             await lab.ask("a", "Expensive?")
-        except Exception:  # noqa: BLE001 - that is the misbehaviour
-            pass
         return {"answer": "made up"}
 
     plan = make_plan(tmp_path, swallows, budget_usd="0.00001")

@@ -3,6 +3,7 @@
 import asyncio
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from trialrun.core.ports import Lab
 from trialrun.core.study import Trial
 from trialrun.testing.scripted import Scripted
 
-CONVERSATION = {
+CONVERSATION: dict[str, Any] = {
     "procedure": "conversation",
     "parties": {
         "a": {"model": "x/m", "prompt": "You are {{ mood }}.", "values": {"mood": "calm"}, "max_tokens": 50},
@@ -45,7 +46,9 @@ async def test_a_finished_study_run_again_asks_nothing(tmp_path: Path) -> None:
 async def test_more_replicates_and_levels_extend_a_study_without_a_question(tmp_path: Path) -> None:
     await run(make_plan(tmp_path))
     provider = echo()
-    wider = make_plan(tmp_path, factors={"mood": {"parties.a.values.mood": ["wild", "sad", "calm"]}}, replicates=3)
+    wider = make_plan(
+        tmp_path, factors={"mood": {"parties.a.values.mood": ["wild", "sad", "calm"]}}, replicates=3
+    )
     ran = await run(wider, provider)
     assert ran.exit is Exit.DONE
     assert len(states(wider)) == 9
@@ -55,7 +58,8 @@ async def test_more_replicates_and_levels_extend_a_study_without_a_question(tmp_
 async def test_a_changed_prompt_lists_what_changed_and_wants_consent(tmp_path: Path) -> None:
     await run(make_plan(tmp_path, **CONVERSATION), echo())
     parties = {**CONVERSATION["parties"], "b": {"model": "x/n", "prompt": "You interrupt.", "max_tokens": 50}}
-    changed = make_plan(tmp_path, **{**CONVERSATION, "parties": parties})
+    document: dict[str, Any] = {**CONVERSATION, "parties": parties}
+    changed = make_plan(tmp_path, **document)
     provider = echo()
     with pytest.raises(ConsentNeeded) as caught:
         await run(changed, provider)
@@ -69,7 +73,9 @@ async def test_a_changed_prompt_lists_what_changed_and_wants_consent(tmp_path: P
 async def test_redo_runs_the_touched_trials_anew_and_their_old_cost_stays_counted(tmp_path: Path) -> None:
     plan = make_plan(tmp_path)
     first = await run(plan)
-    harsher = {"a": {"model": "x/m", "prompt": "Be {{ mood }}!", "values": {"mood": "calm"}, "max_tokens": 50}}
+    harsher = {
+        "a": {"model": "x/m", "prompt": "Be {{ mood }}!", "values": {"mood": "calm"}, "max_tokens": 50}
+    }
     changed = make_plan(tmp_path, parties=harsher)
     provider = echo()
     ran = await run(changed, provider, Options(consent="redo"))
@@ -83,7 +89,9 @@ async def test_redo_runs_the_touched_trials_anew_and_their_old_cost_stays_counte
 async def test_keep_leaves_ended_trials_and_writes_the_deviation_down(tmp_path: Path) -> None:
     plan = make_plan(tmp_path)
     await run(plan)
-    harsher = {"a": {"model": "x/m", "prompt": "Be {{ mood }}!", "values": {"mood": "calm"}, "max_tokens": 50}}
+    harsher = {
+        "a": {"model": "x/m", "prompt": "Be {{ mood }}!", "values": {"mood": "calm"}, "max_tokens": 50}
+    }
     changed = make_plan(tmp_path, parties=harsher, replicates=3)
     provider = echo()
     ran = await run(changed, provider, Options(consent="keep"))
@@ -105,7 +113,9 @@ async def test_changed_code_of_a_procedure_wants_consent_too(tmp_path: Path) -> 
 
 async def test_limits_and_budgets_may_change_at_any_time(tmp_path: Path) -> None:
     await run(make_plan(tmp_path))
-    ran = await run(make_plan(tmp_path, budget_usd=3, limits={"open_trials": 3}, question="Why?"), Scripted("never"))
+    ran = await run(
+        make_plan(tmp_path, budget_usd=3, limits={"open_trials": 3}, question="Why?"), Scripted("never")
+    )
     assert ran.exit is Exit.DONE
 
 
@@ -283,10 +293,11 @@ async def test_memory_of_a_conversation_is_linear_in_its_turns(tmp_path: Path) -
     sizes = []
     for turns in (20, 80):
         plan = make_plan(
-            tmp_path / str(turns), **{**CONVERSATION, "settings": {"max_turns": turns}}, factors={}, replicates=1
+            tmp_path / str(turns),
+            **{**CONVERSATION, "settings": {"max_turns": turns}},
+            factors={},
+            replicates=1,
         )
         await run(plan, Scripted(lambda call: f"{call.party} {call.address} " + "word " * 100))
         sizes.append((plan.folder / "study.db").stat().st_size)
     assert sizes[1] / sizes[0] < 4.6
-
-

@@ -64,6 +64,11 @@ def call_id(trial: str, address: str, attempt: int = 1) -> str:
     return f"{trial}-{suffix}" + (f"-a{attempt}" if attempt > 1 else "")
 
 
+def place_of(address: str) -> tuple[int, ...]:
+    """An address as numbers, so that addresses sort in the order of the procedure's code."""
+    return tuple(int(part) for part in address.split(".") if part.isdigit())
+
+
 def _slug(text: str) -> str:
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     plain = plain.lstrip("0123456789-")

@@ -89,7 +89,11 @@ class Lab(Protocol):
         ...
 
     async def together(self, *branches: "Callable[[Lab], Awaitable[T]]") -> list[T]:
-        """Run branches side by side, each with a lab of its own; results come in the order of the branches."""
+        """Run branches side by side, each with a lab of its own; results come in the order of the branches.
+
+        A branch knows what was said before it began and what it says itself; what all of them said is known when all
+        have ended, in the order of the branches.
+        """
         ...
 
     def say(self, party: str, text: "str | Reply", *, to: Sequence[str] = ()) -> None:
@@ -141,6 +145,8 @@ class Stream(Protocol):
     def random(self) -> float: ...
 
     def randint(self, a: int, b: int) -> int: ...
+
+    def randrange(self, start: int, stop: int | None = None) -> int: ...
 
     def uniform(self, a: float, b: float) -> float: ...
 

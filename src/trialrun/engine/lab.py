@@ -1,14 +1,11 @@
 """A trial's view of the world: numbers what it does, seeds its chance, and answers from the record first.
 
-L1. Positions are numbered in the order of the procedure's own code; branches get theirs before they start. So an
-    address means the same thing in every replay, whatever the timing.
 L2. What comes back is in the journal before the procedure sees it. The journal keeps the order of appends, so a fact
     that is durable implies all earlier ones; only what reaches outside waits for the disk.
-L3. A recorded answer is given only to the same question. Another question at the address is reported, never answered.
 """
 
 import random
-from asyncio import Task, TaskGroup, current_task, timeout
+from asyncio import TaskGroup, timeout
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -24,6 +21,7 @@ from trialrun.core.identity import text_hash
 from trialrun.core.ports import Utterance
 from trialrun.core.study import Party
 from trialrun.engine import templates
+from trialrun.engine.bearings import Bearings
 from trialrun.engine.record import what_changed
 from trialrun.engine.sitting import Sitting
 
@@ -43,10 +41,11 @@ class StudyLab:
 
     def __init__(self, sitting: Sitting, *, scope: str = "") -> None:
         self._sitting = sitting
-        self._scope = scope
-        self._position = 0
+        self._at = Bearings(sitting, scope=scope)
         self._streams: dict[str, random.Random] = {}
-        self._owner: Task[Any] | None = None
+        self._heard: list[Utterance] = []
+        """What was said as far as this task knows. A branch does not hear the branches beside it: what they say while
+        it runs depends on timing."""
 
     # --- where we are -----------------------------------------------------------------------------------------------
 
@@ -56,20 +55,20 @@ class StudyLab:
 
     @property
     def transcript(self) -> Sequence[Utterance]:
-        return tuple(self._sitting.transcript)
+        return tuple(self._heard)
 
     @asynccontextmanager
     async def next_turn(self, number: int | None = None) -> AsyncGenerator[int]:
         """One round of the procedure: numbers what happens in it, and bounds its time."""
-        address = self._next()
-        if self._scope:
+        address = self._at.next()
+        if self._at.scope:
             raise e.ProcedureError(
                 "a branch of `lab.together` began a turn",
-                where=self._place(address),
+                where=self._at.place(address),
                 fix="begin turns outside",
             )
         turn = self._sitting.turn + 1 if number is None else number
-        self._record(f.TurnBegan(at=address, turn=turn))
+        self._at.record(f.TurnBegan(at=address, turn=turn))
         self._sitting.turn = turn
         limit = self._sitting.limits.turn_timeout_s
         bound = timeout(limit)
@@ -93,7 +92,7 @@ class StudyLab:
         purpose: str = "",
         **params: object,
     ) -> Reply:
-        address = self._next()
+        address = self._at.next()
         party = self._party(who)
         request = self._request(party, prompt, system, schema, params)
         known = self._known_reply(address, request)
@@ -101,7 +100,7 @@ class StudyLab:
             self._sitting.asked[party.name] = (address, request.messages)
             return known
         if self._sitting.mode == "verify":
-            raise self._not_recorded(address, f"a call to `{party.name}`")
+            raise self._at.not_recorded(address, f"a call to `{party.name}`")
         return await self._ask_now(address, party, request, purpose)
 
     async def _ask_now(self, address: str, party: Party, request: Request, purpose: str) -> Reply:
@@ -135,10 +134,10 @@ class StudyLab:
         settled, gave_up = record.replies.get(address), record.gave_up.get(address)
         held = record.requests.get(address)
         if held is not None and held.fingerprint != request.fingerprint:
-            self._differs(address, what_changed(record, address, request))
+            self._at.differs(address, what_changed(record, address, request))
         if settled is not None:
             if settled.unreadable:
-                raise e.ReplyUnreadable(settled.unreadable, where=self._place(address))
+                raise e.ReplyUnreadable(settled.unreadable, where=self._at.place(address))
             return _reply(settled, record.texts[settled.text], request, address)
         if gave_up is not None:
             raise _RECALLED.get(gave_up.error, e.RequestRefused)(gave_up.reason)
@@ -213,14 +212,16 @@ class StudyLab:
             complaint = f"{wrong} "
 
     def _human(self, question: str, options: tuple[str, ...], party: str) -> str:
-        address = self._next()
+        address = self._at.next()
         sitting = self._sitting
-        self._record(f.Asked(at=address, turn=sitting.turn, party=party, question=question, options=options))
+        self._at.record(
+            f.Asked(at=address, turn=sitting.turn, party=party, question=question, options=options)
+        )
         answered = sitting.record.answers.get(address)
         if answered is not None:
             return answered.answer
         if sitting.mode == "verify":
-            raise self._not_recorded(address, "a question to a human")
+            raise self._at.not_recorded(address, "a question to a human")
         if sitting.mode == "live":
             raise e.Parked(f"human:{address}")
         draw = random.Random(chance.integer(chance.derive(sitting.trial.key, "human", address)))
@@ -237,15 +238,15 @@ class StudyLab:
         rehearsed: T = _UNGIVEN,
     ) -> T:
         """Do something to the world, once. After a kill in the middle, `recover` finds out what came of it."""
-        address = self._next()
+        address = self._at.next()
         sitting = self._sitting
         known = sitting.record.results.get(address)
         began = isinstance(sitting.record.deeds.get(address), f.ActBegan)
-        self._record(f.ActBegan(at=address, name=name, turn=sitting.turn))
+        self._at.record(f.ActBegan(at=address, name=name, turn=sitting.turn))
         if known is not None:
             return cast(T, known.result)
         if sitting.mode == "verify":
-            raise self._not_recorded(address, f"the act `{name}`")
+            raise self._at.not_recorded(address, f"the act `{name}`")
         if sitting.mode in ("walk", "rehearsal") and rehearsed is not _UNGIVEN:
             result = rehearsed
         elif sitting.mode == "walk":
@@ -253,13 +254,13 @@ class StudyLab:
         elif began and recover is None:
             raise e.ProcedureError(
                 f"the act `{name}` was cut off in the middle, and nobody knows whether it happened",
-                where=self._place(address),
+                where=self._at.place(address),
                 fix="give `lab.act` a `recover` that finds out, or look yourself and run with `--retry-failed`",
             )
         else:
             await sitting.journal.commit()
             result = await (recover() if began and recover else do())
-        plain = _plain(result, self._place(address))
+        plain = _plain(result, self._at.place(address))
         sitting.write(f.ActEnded(at=address, name=name, result=plain))
         await sitting.journal.commit()
         return cast(T, plain)
@@ -267,24 +268,31 @@ class StudyLab:
     async def together(self, *branches: "Callable[[StudyLab], Awaitable[T]]") -> list[T]:
         """Run branches side by side. All of them come to their end, or to where they wait, before any error shows:
         a failure in one must not cancel another's call in flight, which is paid."""
-        address = self._next()
-        labs = [StudyLab(self._sitting, scope=f"{address}.{number}") for number in range(len(branches))]
-        results: list[T | BaseException] = []
+        address = self._at.next()
+        labs = [self._branch(f"{address}.{number}") for number in range(len(branches))]
         async with TaskGroup() as group:
             tasks = [
                 group.create_task(_caught(branch, lab)) for branch, lab in zip(branches, labs, strict=True)
             ]
         results = [task.result() for task in tasks]
+        before = len(self._heard)
+        for lab in labs:
+            self._heard += lab._heard[before:]
         errors = [result for result in results if isinstance(result, BaseException)]
         if errors:
             raise min(errors, key=_urgency)
         return cast(list[T], results)
 
+    def _branch(self, scope: str) -> "StudyLab":
+        lab = StudyLab(self._sitting, scope=scope)
+        lab._heard = list(self._heard)
+        return lab
+
     # --- what is recorded -------------------------------------------------------------------------------------------
 
     def say(self, party: str, text: str | Reply, *, to: Sequence[str] = ()) -> None:
         """Record an utterance. `to` names who hears it; empty means everybody."""
-        address = self._next()
+        address = self._at.next()
         words = str(text)
         name = text_hash(words)
         said = f.Said(
@@ -295,41 +303,39 @@ class StudyLab:
             call=text.address if isinstance(text, Reply) else "",
             audience=tuple(to),
         )
-        self._record(said, {name: words})
-        self._sitting.transcript.append(
-            Utterance(turn=self._sitting.turn, party=party, text=words, audience=tuple(to))
-        )
+        self._at.record(said, {name: words})
+        self._heard.append(Utterance(turn=self._sitting.turn, party=party, text=words, audience=tuple(to)))
 
     def heard_by(self, party: str) -> list[Message]:
         """The conversation as this party knows it: its own words as assistant, all others as user."""
         return [
             Message("assistant" if said.party == party else "user", said.text)
-            for said in self._sitting.transcript
+            for said in self._heard
             if said.party == party or not said.audience or party in said.audience
         ]
 
     def measure(self, name: str, value: str | int | float | bool | None, *, note: str = "") -> None:
         """Record a value. None is missing, and `note` says why."""
-        address = self._next()
-        self._record(f.Measured(at=address, name=name, value=value, turn=self._sitting.turn, note=note))
+        address = self._at.next()
+        self._at.record(f.Measured(at=address, name=name, value=value, turn=self._sitting.turn, note=note))
 
     def take_measures(self) -> None:
         """Take what the study wants measured from the transcript; called once, when the procedure has ended."""
-        values = self._sitting.measures_of(self._sitting.trial, self._sitting.transcript)
+        values = self._sitting.measures_of(self._sitting.trial, self._heard)
         for name, value in values.items():
-            self._record(
-                f.Measured(at=self._next(), name=name, value=value, turn=self.turn, source="transcript")
+            self._at.record(
+                f.Measured(at=self._at.next(), name=name, value=value, turn=self.turn, source="transcript")
             )
 
     def state(self, party: str, **values: object) -> None:
         """Log the hidden state of a party."""
-        address = self._next()
-        plain = _plain(values, self._place(address))
-        self._record(f.StateLogged(at=address, turn=self._sitting.turn, party=party, values=plain))
+        address = self._at.next()
+        plain = _plain(values, self._at.place(address))
+        self._at.record(f.StateLogged(at=address, turn=self._sitting.turn, party=party, values=plain))
 
     def keep(self, name: str, content: str | bytes, *, media_type: str = "text/plain") -> None:
         """Keep an artefact under a name."""
-        address = self._next()
+        address = self._at.next()
         hash_ = text_hash(content)
         size = len(content.encode("utf-8", "surrogatepass")) if isinstance(content, str) else len(content)
         fact = f.ArtefactKept(
@@ -340,23 +346,23 @@ class StudyLab:
             size_bytes=size,
             turn=self._sitting.turn,
         )
-        self._record(fact, {hash_: content})
+        self._at.record(fact, {hash_: content})
 
     def now(self) -> datetime:
         """The time, as it was when the trial first came here."""
-        address = self._next()
+        address = self._at.next()
         known = self._sitting.record.deeds.get(address)
         seconds = known.now if isinstance(known, f.Ticked) else self._sitting.clock.now()
-        self._record(f.Ticked(at=address, now=seconds))
+        self._at.record(f.Ticked(at=address, now=seconds))
         return datetime.fromtimestamp(seconds, UTC)
 
     # --- chance and prompts -----------------------------------------------------------------------------------------
 
     def random(self, stream: str = "procedure") -> random.Random:
         """The stream with this name. It belongs to this trial and branch alone, and to nobody else's draws."""
-        self._check_owner()
+        self._at.check_owner()
         if stream not in self._streams:
-            key = chance.derive(self._sitting.trial.key, "stream", self._scope, stream)
+            key = chance.derive(self._sitting.trial.key, "stream", self._at.scope, stream)
             self._streams[stream] = random.Random(chance.integer(key))
         return self._streams[stream]
 
@@ -364,58 +370,6 @@ class StudyLab:
         """The party's prompt with its values, and these, put in."""
         spec = self._party(party)
         return templates.render(spec.prompt, {**spec.values, **values}, where=spec.name)
-
-    # --- the machinery ----------------------------------------------------------------------------------------------
-
-    def _next(self) -> str:
-        """The address of what happens now."""
-        self._check_owner()
-        if self._sitting.is_revoked:
-            raise e.Drained
-        address = f"{self._scope}.{self._position}" if self._scope else str(self._position)
-        self._position += 1
-        self._sitting.visited.add(address)
-        return address
-
-    def _check_owner(self) -> None:
-        task = current_task()
-        if self._owner is None:
-            self._owner = task
-        elif task is not self._owner:
-            raise e.ProcedureError(
-                "a lab was used from another task than its own, so the order of what happens depends on timing",
-                where=self._sitting.trial.id,
-                fix="run work side by side with `lab.together(...)`: each branch gets a lab of its own; "
-                "bound time with `asyncio.timeout`, not `asyncio.wait_for`",
-            )
-
-    def _record(self, fact: f.TrialFact, texts: Mapping[str, str | bytes] | None = None) -> None:
-        """Write a fact, or, if the record has one at this address, make sure that it is the same."""
-        address: str = getattr(fact, "at")  # noqa: B009 - every deed has one; the union is wider than the deeds
-        known = self._sitting.record.deeds.get(address)
-        if known is None:
-            if self._sitting.mode == "verify":
-                raise self._not_recorded(address, f.tag_of(fact))
-            self._sitting.write(fact, texts)
-        elif known != fact:
-            self._differs(address, f"{_words(known)} became {_words(fact)}")
-
-    def _differs(self, address: str, how: str) -> None:
-        if self._sitting.mode == "verify":
-            self._sitting.differences.append(f"{self._place(address)}: {how}")
-            return
-        raise e.ReplayMismatch(
-            f"the trial does something else than before: {how}",
-            where=self._place(address),
-            fix="a procedure may depend on nothing but its trial and its lab: no clock, set order, or global random; "
-            "if you changed it on purpose, run with `--redo`",
-        )
-
-    def _not_recorded(self, address: str, what: str) -> e.ReplayMismatch:
-        return e.ReplayMismatch(f"{what} is not in the journal", where=self._place(address))
-
-    def _place(self, address: str) -> str:
-        return f"{self._sitting.trial.id}/{address}"
 
 
 async def _caught(branch: Callable[[StudyLab], Awaitable[T]], lab: StudyLab) -> T | BaseException:
@@ -454,7 +408,3 @@ def _plain(value: Any, where: str) -> Any:
         raise e.ProcedureError(
             f"not plain data: {error}", where=where, fix="use numbers, texts, lists and mappings"
         ) from error
-
-
-def _words(fact: f.TrialFact) -> str:
-    return f"{f.tag_of(fact)} {msgspec.json.encode(fact).decode()[:120]}"

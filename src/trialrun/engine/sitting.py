@@ -1,4 +1,4 @@
-"""What all labs of one trial share: the trial, its record, its transcript, and the way to journal and gateway."""
+"""What all labs of one trial share: the trial, its record, and the way to journal and gateway."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,6 @@ class Sitting:
     earlier: tuple[tuple[int, Spec], ...] = ()
     """Of a fork: until which turn which specification of its sources is in force, earliest first."""
     turn: int = 0
-    transcript: list[Utterance] = field(default_factory=list[Utterance])
     asked: dict[str, tuple[str, tuple[Message, ...]]] = field(
         default_factory=dict[str, tuple[str, tuple[Message, ...]]]
     )

@@ -63,28 +63,28 @@ async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
 
 
 def _ending(task: "asyncio.Task[Outcome]", sitting: Sitting) -> f.TrialFact | None:
-    error = asyncio.CancelledError() if task.cancelled() else task.exception()
+    raised = asyncio.CancelledError() if task.cancelled() else task.exception()
     # A procedure with a broad `except` may have swallowed the stop and gone on without the answer.
-    match sitting.stop or error:
-        case None:
-            return f.Finished(values=dict(task.result().values), end_reason=task.result().end_reason)
-        case e.Parked():
-            return f.Waiting(waiting_for=error.waiting_for)
-        case e.Drained():
-            return None
-        case (e.StudyStop() | e.StoreError()) as stop:
-            return _stopped(stop)
-        case asyncio.CancelledError():
-            return _failed("procedure", "CancelledError", "the procedure cancelled itself")
-        case e.TrialTimeout():
-            return f.TimedOut(scope="turn", limit_s=sitting.limits.turn_timeout_s or 0.0, reason=error.what)
-        case e.TrialError():
-            reason = f"{error.what}; {error.fix}" if error.fix else error.what
-            return _failed(error.boundary, type(error).__name__, reason, error.where)
-        case Exception():
-            return _failed("procedure", type(error).__name__, _raised(error))
-        case _:
-            raise error
+    error = sitting.stop or raised
+    if error is None:
+        outcome = task.result()
+        return f.Finished(values=dict(outcome.values), end_reason=outcome.end_reason)
+    if isinstance(error, e.StudyStop | e.StoreError):
+        return _stopped(error)
+    if isinstance(error, e.Parked):
+        return f.Waiting(waiting_for=error.waiting_for)
+    if isinstance(error, e.Drained):
+        return None
+    if isinstance(error, e.TrialTimeout):
+        return f.TimedOut(scope="turn", limit_s=sitting.limits.turn_timeout_s or 0.0, reason=error.what)
+    if isinstance(error, e.TrialError):
+        reason = f"{error.what}; {error.fix}" if error.fix else error.what
+        return _failed(error.boundary, type(error).__name__, reason, error.where)
+    if isinstance(error, asyncio.CancelledError):
+        return _failed("procedure", "CancelledError", "the procedure cancelled itself")
+    if isinstance(error, Exception):
+        return _failed("procedure", type(error).__name__, _raised(error))
+    raise error
 
 
 def _stopped(error: e.StudyStop | e.StoreError) -> f.TrialFact:

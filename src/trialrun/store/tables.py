@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from trialrun.core import facts as f
+from trialrun.core import identity
 from trialrun.core.calls import Finish
 
 CallStatus = Literal["open", "settled", "released", "in_doubt", "confirmed"]
@@ -113,10 +114,18 @@ class Question(NamedTuple):
     answered_at: float | None
 
 
+def in_place(entries: Iterable[f.Entry]) -> list[f.Entry]:
+    """In the order of their addresses. Where branches of a trial ran side by side, the order of writing is chance."""
+    listed = list(entries)
+    if any("." in getattr(entry.fact, "at", "") for entry in listed):
+        listed.sort(key=lambda entry: identity.place_of(getattr(entry.fact, "at", "")))
+    return listed
+
+
 def messages(trial: str, entries: Iterable[f.Entry], texts: Mapping[str, str]) -> Iterator[Message]:
     """What was said in a trial, also before it branched off. A text that is not stored any more is empty."""
     number = 0
-    for entry in entries:
+    for entry in in_place(entries):
         said = entry.fact
         if isinstance(said, f.Said):
             text = texts.get(said.text, "")
@@ -126,7 +135,7 @@ def messages(trial: str, entries: Iterable[f.Entry], texts: Mapping[str, str]) -
 
 def measures(entries: Iterable[f.Entry]) -> Iterator[Measure]:
     """What was measured, in order."""
-    for entry in entries:
+    for entry in in_place(entries):
         m = entry.fact
         if isinstance(m, f.Measured):
             yield Measure(entry.trial, m.turn, m.name, m.value, m.source, m.note, m.at)
@@ -134,7 +143,7 @@ def measures(entries: Iterable[f.Entry]) -> Iterator[Measure]:
 
 def states(entries: Iterable[f.Entry]) -> Iterator[State]:
     """The hidden states, in order."""
-    for entry in entries:
+    for entry in in_place(entries):
         s = entry.fact
         if isinstance(s, f.StateLogged):
             yield State(entry.trial, s.turn, s.party, s.values, s.at)
@@ -142,7 +151,7 @@ def states(entries: Iterable[f.Entry]) -> Iterator[State]:
 
 def artefacts(entries: Iterable[f.Entry]) -> Iterator[Artefact]:
     """What was kept, in order."""
-    for entry in entries:
+    for entry in in_place(entries):
         a = entry.fact
         if isinstance(a, f.ArtefactKept):
             yield Artefact(entry.trial, a.turn, a.name, a.media_type, a.size_bytes, a.content, a.at)
