@@ -292,12 +292,8 @@ async def test_the_order_is_balanced_and_both_orders_are_stored(tmp_path: Path) 
 async def test_memory_of_a_conversation_is_linear_in_its_turns(tmp_path: Path) -> None:
     sizes = []
     for turns in (20, 80):
-        plan = make_plan(
-            tmp_path / str(turns),
-            **{**CONVERSATION, "settings": {"max_turns": turns}},
-            factors={},
-            replicates=1,
-        )
+        document: dict[str, Any] = {**CONVERSATION, "settings": {"max_turns": turns}, "factors": {}}
+        plan = make_plan(tmp_path / str(turns), **document, replicates=1)
         await run(plan, Scripted(lambda call: f"{call.party} {call.address} " + "word " * 100))
         sizes.append((plan.folder / "study.db").stat().st_size)
     assert sizes[1] / sizes[0] < 4.6
