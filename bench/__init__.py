@@ -1,0 +1,1 @@
+"""Measures what the documentation claims, as ratios within one run: `./dev python -m bench`."""

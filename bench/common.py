@@ -1,0 +1,121 @@
+"""What measurements share: a study of any size, resource readings, and how a result is written."""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+
+from trialrun.app.running import Ran, run_study
+from trialrun.app.studies import Plan, plan_of
+from trialrun.core.calls import Call
+from trialrun.core.ports import Lab, Provider
+from trialrun.core.study import Price, Trial
+from trialrun.testing.scripted import Scripted
+
+REPLY = "A reply of about one hundred and fifty tokens, as a model would give it. " * 9
+SYSTEM = (
+    "You are a careful participant in a study of conversations. Stay in your role, and keep to what was said. "
+    * 4
+)
+
+
+class OnePrice:
+    """Every model costs the same, so that holds and settlements are real arithmetic."""
+
+    def price_of(self, model: str) -> Price:
+        return Price(input=Decimal("0.25"), output=Decimal(2))
+
+
+def study(folder: Path, *, trials: int, turns: int, open_trials: int) -> Plan:
+    """Two conditions; `turns` 0 asks one question, else a conversation."""
+    talk = turns > 0
+    document = {
+        "study": "bench",
+        "procedure": "conversation" if talk else "question",
+        "parties": {
+            "therapist": {
+                "model": "x/m",
+                "prompt": SYSTEM + "{{ tone }}",
+                "values": {"tone": "warm"},
+                "max_tokens": 300,
+            },
+            **({"client": {"model": "x/m", "prompt": SYSTEM, "max_tokens": 300}} if talk else {}),
+        },
+        "factors": {"tone": {"parties.therapist.values.tone": ["warm", "neutral"]}},
+        "replicates": trials // 2,
+        "settings": {"max_turns": turns} if talk else {},
+        "limits": {"open_trials": open_trials},
+        "budget_usd": 1_000_000,
+    }
+    return plan_of(
+        msgspec.json.encode(document).decode(),
+        file="bench.yaml",
+        home=folder,
+        lane="live",
+        folder=None,
+        overrides={},
+        given={"question": question},
+    )
+
+
+async def question(trial: Trial, lab: Lab) -> dict[str, object]:
+    reply = await lab.ask("therapist", f"Item {trial.replicate}: describe what would be different next week.")
+    return {"characters": len(reply.text)}
+
+
+def from_memory() -> Provider:
+    """A far end that costs next to nothing, so that what is measured is ours."""
+
+    class FromMemory(Scripted):
+        async def send(self, call: Call, body: bytes, *, attempt: int, timeout_s: float):
+            raw = await super().send(call, body, attempt=attempt, timeout_s=timeout_s)
+            self.sent.clear()
+            self.answered.clear()
+            return raw
+
+    return FromMemory(REPLY)
+
+
+async def run(plan: Plan, provider: Provider) -> Ran:
+    return await run_study(plan, route=lambda _: provider, prices=OnePrice())
+
+
+def peak_rss_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """CPU and wall seconds since it was made."""
+
+    cpu: float = field(default_factory=time.process_time)
+    wall: float = field(default_factory=time.perf_counter)
+
+    def cpu_s(self) -> float:
+        return time.process_time() - self.cpu
+
+    def wall_s(self) -> float:
+        return time.perf_counter() - self.wall
+
+
+def report(what: str, value: float, unit: str, bar: float, *, at_least: bool = False) -> None:
+    """One line of JSON; `bar` is the most (or least) that is allowed."""
+    is_met = value >= bar if at_least else value <= bar
+    spelled = f"{'>=' if at_least else '<='} {bar:g}"
+    line = {"what": what, "value": f"{value:.4g}", "unit": unit, "bar": spelled, "is_met": is_met}
+    sys.stdout.write(json.dumps(line) + "\n")
+
+
+def is_short() -> bool:
+    return "--short" in sys.argv
+
+
+def timed(function: Callable[[], object]) -> tuple[object, Stopwatch]:
+    watch = Stopwatch()
+    return function(), watch
