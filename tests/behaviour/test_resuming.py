@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.support import facts, make_plan, run, states, tables
+from tests.behaviour.support import OnePrice, facts, make_plan, run, states, tables
 from trialrun.app.exits import Exit
 from trialrun.app.forks import fork
+from trialrun.app.previewing import preview
 from trialrun.app.running import Control, Options
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
@@ -266,14 +267,14 @@ async def test_a_finished_study_verifies_and_a_touched_one_does_not(tmp_path: Pa
 
 
 async def test_a_dead_factor_is_found_by_walking(tmp_path: Path) -> None:
-    from trialrun.app.lanes import StudyPrices
+    from trialrun.providers.prices import GenaiPrices
     from trialrun.app.previewing import preview
 
     alive = make_plan(tmp_path, **CONVERSATION)
-    assert (await preview(alive, StudyPrices(alive))).conditions == 2
+    assert (await preview(alive, GenaiPrices(alive.study.prices))).conditions == 2
     dead = make_plan(tmp_path, **CONVERSATION, factors={"hat": {"parties.b.values.hat": ["red", "blue"]}})
     with pytest.raises(StudyMistakes) as caught:
-        await preview(dead, StudyPrices(dead))
+        await preview(dead, GenaiPrices(dead.study.prices))
     assert "send the same requests" in caught.value.report()
     assert "`hat` changes nothing" in caught.value.report()
 

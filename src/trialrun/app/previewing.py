@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trialrun.app.studies import Plan
 from trialrun.app.walking import MOST_WALKED, Walked, refuse_broken_walks, refuse_dead_factors, walk_all
-from trialrun.core.calls import Message
+from trialrun.core.calls import Message, Request
 from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of, mean_of, scaled
 from trialrun.core.ports import PriceBook
 from trialrun.core.study import Condition, Factor
@@ -58,19 +58,25 @@ class Prompt:
 
     party: str
     purpose: str
-    model: str
-    messages: tuple[Message, ...]
+    request: Request
+    is_opening: bool
+    """Whether it is the first call of its trial: then no word in it comes from a model."""
+
+    @property
+    def model(self) -> str:
+        return self.request.model
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self.request.messages
 
 
 def prompts_of(walk: Walk) -> list[Prompt]:
     """The first request of each party and purpose."""
     seen: dict[tuple[str, str], Prompt] = {}
-    for call in walk.calls:
-        key = (call.party, call.purpose)
-        if key not in seen:
-            seen[key] = Prompt(
-                party=call.party, purpose=call.purpose, model=call.model, messages=call.messages
-            )
+    for number, call in enumerate(walk.calls):
+        prompt = Prompt(party=call.party, purpose=call.purpose, request=call.request, is_opening=number == 0)
+        seen.setdefault((call.party, call.purpose), prompt)
     return list(seen.values())
 
 
@@ -119,16 +125,23 @@ def _distance(one: Condition, other: Condition) -> int:
 
 
 def _diff(one: Sequence[Prompt], other: Sequence[Prompt]) -> list[str]:
-    def spelled(prompts: Sequence[Prompt]) -> list[str]:
-        lines: list[str] = []
-        for prompt in prompts:
-            lines.append(f"[{prompt.party}] model {prompt.model}")
-            for message in prompt.messages:
-                lines += [f"[{prompt.party}] {message.role}: {line}" for line in message.text.splitlines()]
-        return lines
-
-    pieces = difflib.unified_diff(spelled(one), spelled(other), lineterm="", n=0)
+    old = [line for prompt in one for line in _authored(prompt)]
+    new = [line for prompt in other for line in _authored(prompt)]
+    pieces = difflib.unified_diff(old, new, lineterm="", n=0)
     return [line for line in pieces if not line.startswith(("---", "+++", "@@"))]
+
+
+def _authored(prompt: Prompt) -> list[str]:
+    """What the study's author put into a request; what models said before is made up in a walk."""
+    request = prompt.request
+    lines = [f"[{prompt.party}] model {request.model}, at most {request.max_tokens} tokens"]
+    if request.temperature is not None:
+        lines.append(f"[{prompt.party}] temperature {request.temperature}")
+    lines += [f"[{prompt.party}] {name} {value}" for name, value in sorted(request.params.items())]
+    for message in request.messages:
+        if message.role == "system" or prompt.is_opening:
+            lines += [f"[{prompt.party}] {message.role}: {line}" for line in message.text.splitlines()]
+    return lines
 
 
 def _judge_calls(walk: Walk) -> int:
@@ -144,7 +157,9 @@ def _notes(plan: Plan, walked: Sequence[Walked]) -> list[str]:
         )
     stopped = sorted({each.short.stopped_at for each in walked if each.short.stopped_at})
     notes += [f"the walk ended early at {place}: calls after it are not counted" for place in stopped]
-    unknown = sorted({call.model for each in walked for call in each.long.calls if call.cost_usd is None})
+    unknown = sorted(
+        {call.request.model for each in walked for call in each.long.calls if call.cost_usd is None}
+    )
     if unknown:
         notes.append(f"nobody knows the price of {', '.join(unknown)}: state it under `prices`")
     return notes

@@ -93,7 +93,10 @@ async def run_study(
     """Run what is unfinished of the study. Everything after `options` has a real part as its default."""
     options, clock, control = options or Options(), clock or SystemClock(), control or Control()
     async with Lanes(plan, clock) as lanes:
-        route, prices = route or lanes.route, prices or lanes.prices
+        if route is None:
+            lanes.check()
+            route = lanes.route
+        prices = prices or lanes.prices
         refuse_unknown_prices(plan, prices)
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
         session = Session(plan, options, clock=clock, journal=store, route=route, prices=prices)

@@ -59,9 +59,7 @@ class _Footpath:
                 party=call.party,
                 purpose=call.purpose,
                 turn=call.turn,
-                model=call.request.model,
-                messages=call.request.messages,
-                fingerprint=call.request.fingerprint,
+                request=call.request,
                 tokens_in=usage.tokens_in if usage else 0,
                 tokens_out=usage.tokens_out if usage else 0,
                 cost_usd=cost,
@@ -115,7 +113,7 @@ async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile:
     entries = [entry.fact for entry in await journal.facts_of("walk")]
     return Walk(
         calls=tuple(path.calls),
-        trace=digest([call.fingerprint for call in path.calls] + _traces(entries)),
+        trace=digest([call.request.fingerprint for call in path.calls] + _traces(entries)),
         has_acts=any(isinstance(fact, f.ActBegan) for fact in entries),
         stopped_at=stopped_at,
     )

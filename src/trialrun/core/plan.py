@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from trialrun.core.calls import Message
+from trialrun.core.calls import Request
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,9 +14,7 @@ class WalkedCall:
     party: str
     purpose: str
     turn: int
-    model: str
-    messages: tuple[Message, ...]
-    fingerprint: str
+    request: Request
     tokens_in: int
     tokens_out: int
     cost_usd: Decimal | None
@@ -88,7 +86,8 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
 
     def mean(spans: Sequence[Range]) -> Range:
         return Range(
-            low=sum(each.low for each in spans) / len(spans), high=sum(each.high for each in spans) / len(spans)
+            low=sum(each.low for each in spans) / len(spans),
+            high=sum(each.high for each in spans) / len(spans),
         )
 
     costs = [each.cost_usd for each in estimates if each.cost_usd is not None]
@@ -118,7 +117,11 @@ def scaled(estimate: Estimate, trials: int) -> Estimate:
 def duration_s(one: Estimate, trials: int, open_trials: int) -> Range:
     """Wall time with so many trials open: the work shared out, but never shorter than one trial."""
     share = trials / max(1, min(open_trials, trials)) if trials else 0.0
-    return Range(low=one.seconds.low * max(1.0, share), high=one.seconds.high * max(1.0, share)) if trials else one.seconds.times(0)
+    return (
+        Range(low=one.seconds.low * max(1.0, share), high=one.seconds.high * max(1.0, share))
+        if trials
+        else one.seconds.times(0)
+    )
 
 
 def _total(costs: Sequence[Decimal | None]) -> float | None:
