@@ -267,14 +267,11 @@ async def test_a_finished_study_verifies_and_a_touched_one_does_not(tmp_path: Pa
 
 
 async def test_a_dead_factor_is_found_by_walking(tmp_path: Path) -> None:
-    from trialrun.providers.prices import GenaiPrices
-    from trialrun.app.previewing import preview
-
     alive = make_plan(tmp_path, **CONVERSATION)
-    assert (await preview(alive, GenaiPrices(alive.study.prices))).conditions == 2
+    assert (await preview(alive, OnePrice())).conditions == 2
     dead = make_plan(tmp_path, **CONVERSATION, factors={"hat": {"parties.b.values.hat": ["red", "blue"]}})
     with pytest.raises(StudyMistakes) as caught:
-        await preview(dead, GenaiPrices(dead.study.prices))
+        await preview(dead, OnePrice())
     assert "send the same requests" in caught.value.report()
     assert "`hat` changes nothing" in caught.value.report()
 
