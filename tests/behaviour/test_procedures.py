@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.behaviour.support import facts, make_plan, run, states, tables
+from trialrun.app import watchdog
 from trialrun.app.exits import Exit
 from trialrun.core import facts as f
 from trialrun.core.calls import Call
@@ -380,3 +382,27 @@ async def test_a_clock_that_jumps_changes_nothing_but_the_written_times(tmp_path
     await run(calm)
     assert ran.exit is Exit.DONE
     assert tables(plan) == tables(calm)
+
+
+async def test_a_procedure_that_blocks_the_event_loop_is_named_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "WARN_AFTER_S", 0.3)
+    told: list[str] = []
+
+    async def sleeps(trial: Trial, lab: Lab) -> None:
+        await lab.ask("a", "Well?")
+        if trial.condition["mood"] == "wild":
+            time.sleep(60)  # noqa: ASYNC251 - the misbehaviour
+
+    plan = make_plan(tmp_path, sleeps, replicates=1, limits={"trial_timeout_s": 1.0})
+    began = time.monotonic()
+    ran = await run(plan, tell=told.append)
+    assert time.monotonic() - began < 20
+    assert ran.exit is Exit.SOME_FAILED
+    by_mood = {state.levels["mood"]: state for state in states(plan).values()}
+    assert by_mood["calm"].status == "done"
+    assert "blocked everything for" in by_mood["wild"].reason
+    assert "test_procedures.py:" in by_mood["wild"].reason
+    assert "asyncio.to_thread" in by_mood["wild"].reason
+    assert any("blocks the event loop" in line and "test_procedures.py:" in line for line in told)

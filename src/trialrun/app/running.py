@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from trialrun.app.exits import Exit, exit_of
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
 from trialrun.app.studies import Plan, models_of
+from trialrun.app.watchdog import Watchdog
 from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core.budget import Ledger
@@ -50,6 +52,10 @@ class Ran:
     folder: Path
     live: Live
     stopped_by: e.TrialrunError | None = None
+
+
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"note: {line}\n")
 
 
 class Control:
@@ -89,6 +95,7 @@ async def run_study(
     prices: PriceBook | None = None,
     watch: Callable[[Live], None] | None = None,
     control: Control | None = None,
+    tell: Callable[[str], None] = _to_stderr,
 ) -> Ran:
     """Run what is unfinished of the study. Everything after `options` has a real part as its default."""
     options, clock, control = options or Options(), clock or SystemClock(), control or Control()
@@ -101,7 +108,8 @@ async def run_study(
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
         session = Session(plan, options, clock=clock, journal=store, route=route, prices=prices)
         try:
-            return await session.run(watch, control)
+            async with Watchdog(plan.study.limits.trial_timeout_s, tell):
+                return await session.run(watch, control)
         finally:
             with suppress(e.StoreError):
                 await store.close()
