@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from trialrun.core import paths
 from trialrun.core.catalogue import FIRST_PARTY, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.errors import Mistake, StudyMistakes
 from trialrun.core.parse import parse_study
@@ -49,7 +50,9 @@ parties:
 """
 
 
-def parse(text: str, overrides: Mapping[str, object] | None = None, files: Mapping[str, str] = FILES) -> Study:
+def parse(
+    text: str, overrides: Mapping[str, object] | None = None, files: Mapping[str, str] = FILES
+) -> Study:
     return parse_study(
         text,
         file="study.yaml",
@@ -64,6 +67,11 @@ def parse(text: str, overrides: Mapping[str, object] | None = None, files: Mappi
 def small(more: str = "", overrides: Mapping[str, object] | None = None) -> Study:
     """A small valid study with some more lines."""
     return parse(SMALL + more, overrides)
+
+
+def at(study: Study, dotted: str) -> object:
+    """What stands at a path of the resolved document."""
+    return paths.get(study.document, paths.split(dotted, study.document))
 
 
 def mistakes_of(text: str, overrides: Mapping[str, object] | None = None) -> tuple[Mistake, ...]:

@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.studies import FILES, MEASURES, PROCEDURES, SMALL, mistake_of, mistakes_of, parse, small
-from trialrun.core.errors import StudyMistakes
+from trialrun.core.errors import Mistake, StudyMistakes
 from trialrun.core.parse import parse_study, study_of
 from trialrun.core.study import Study
 
+ONE = "factors: {a: {settings.max_turns: [1, 2]}}\n"
+TWO = "factors: {a: {settings.max_turns: [1, 2]}, b: {parties.client.values.x: [1, 2]}}\n"
+LEVELS = "factors:\n  a:\n    levels:\n      one: "
 SMALL_LINES = len(SMALL.splitlines())
-FIRST = SMALL_LINES + 1
-"""The line of the first line that a test adds to the small study."""
 
 
 def test_all_mistakes_come_together_in_the_order_of_the_file() -> None:
@@ -27,7 +28,10 @@ def test_all_mistakes_come_together_in_the_order_of_the_file() -> None:
 
 
 def test_a_mistake_reads_as_in_the_house_style() -> None:
-    report = mistake_of(SMALL + "factors:\n  tone: {parties.therapist.values.tone: [warm, cold]}\ndesign: {exclude: [{tone: worm}]}\n")
+    report = mistake_of(
+        SMALL
+        + "factors:\n  tone: {parties.therapist.values.tone: [warm, cold]}\ndesign: {exclude: [{tone: worm}]}\n"
+    )
     assert report.report() == dedent("""\
         error: factor `tone` has no level `worm`
           --> study.yaml:8
@@ -40,23 +44,48 @@ def test_a_mistake_reads_as_in_the_house_style() -> None:
     [
         # --- keys and types
         ("replicate: 3", 1, "a study file has no key `replicate`", "did you mean `replicates`?"),
-        ("temperature: 1", 1, "a study file has no key `temperature`", "`temperature` belongs in `parties.<name>`"),
+        (
+            "temperature: 1",
+            1,
+            "a study file has no key `temperature`",
+            "`temperature` belongs in `parties.<name>`",
+        ),
         ("xyz: red", 1, "a study file has no key `xyz`", "use one of `procedure`"),
-        ("replicates: many", 1, "`replicates` must be a whole number, not the text `many`", "give a whole number"),
+        (
+            "replicates: many",
+            1,
+            "`replicates` must be a whole number, not the text `many`",
+            "give a whole number",
+        ),
         ('replicates: "3"', 1, "`replicates` must be a whole number, not the text `3`", "remove the quotes"),
         ("replicates: 2.5", 1, "`replicates` must be a whole number, not the number `2.5`", "round it"),
         ("replicates: 0", 1, "`replicates` must be at least 1, not 0", "give a value within"),
         ("replicates: 10000000", 1, "`replicates` must be at most", "give a value within"),
-        ("question: yes or no\nnotice: 5", 2, "`notice` must be a text, not the number `5`", "put it in quotes"),
+        (
+            "question: yes or no\nnotice: 5",
+            2,
+            "`notice` must be a text, not the number `5`",
+            "put it in quotes",
+        ),
         ("seed: true", 1, "`seed` must be a whole number, not `true`", "give a whole number"),
         ("settings: [1]", 1, "`settings` must be a map, not a list", "give a map"),
         ("measures: client.words", 1, "`measures` must be a list, not the text", "write [client.words]"),
-        ("judges:\n  9lives: {model: a/b, question: q, scale: [1, 5]}", 2, "`9lives` cannot be a name", "begin with a letter"),
+        (
+            "judges:\n  9lives: {model: a/b, question: q, scale: [1, 5]}",
+            2,
+            "`9lives` cannot be a name",
+            "begin with a letter",
+        ),
         # --- budget, limits, prices, rehearsal
         ("budget_usd: lots", 1, "`budget_usd` must be an amount in USD", "write an amount such as 20"),
         ("budget_usd: -1", 1, "`budget_usd` must be an amount in USD", "write an amount such as 20"),
         ("budget_usd:\n  studdy: 4", 2, "`budget_usd` has no key `studdy`", "did you mean `study`?"),
-        ("budget_usd:\n  study: 4\n  trial: x", 3, "`budget_usd.trial` must be an amount in USD", "write an amount"),
+        (
+            "budget_usd:\n  study: 4\n  trial: x",
+            3,
+            "`budget_usd.trial` must be an amount in USD",
+            "write an amount",
+        ),
         ("limits:\n  open_trial: 4", 2, "`limits` has no key `open_trial`", "did you mean `open_trials`?"),
         ("limits:\n  call_timeout_s: 0", 2, "`limits.call_timeout_s` must be above 0", "give a value within"),
         (
@@ -65,29 +94,89 @@ def test_a_mistake_reads_as_in_the_house_style() -> None:
             "`limits.rates.openai/*` has no key `requests_minute`",
             "did you mean `requests_per_minute`?",
         ),
-        ("prices:\n  a/b: {input: 1}", 2, "`prices.a/b.output` is missing", "add `output: ...` (tokens that it writes"),
-        ("prices:\n  a/b:\n    input: 1\n    output: x", 4, "`prices.a/b.output` must be an amount", "write an amount"),
+        (
+            "prices:\n  a/b: {input: 1}",
+            2,
+            "`prices.a/b.output` is missing",
+            "add `output: ...` (tokens that it writes",
+        ),
+        (
+            "prices:\n  a/b:\n    input: 1\n    output: x",
+            4,
+            "`prices.a/b.output` must be an amount",
+            "write an amount",
+        ),
         ("rehearsal: {errors: 2}", 1, "`rehearsal.errors` must be at most 1", "give a value within"),
         # --- settings of a built-in procedure
-        ("settings:\n  max_turn: 4", 2, "the procedure `conversation` has no setting `max_turn`", "did you mean `max_turns`?"),
-        ("settings:\n  max_turns: four", 2, "`settings.max_turns` must be a whole number", "Rounds of the talk."),
-        ("settings:\n  max_turns: 0", 2, "`settings.max_turns` must be at least 1, not 0", "give a larger number"),
-        ("settings:\n  first: clent", 2, "`settings.first` names `clent`, which is no party", "did you mean `client`?"),
+        (
+            "settings:\n  max_turn: 4",
+            2,
+            "the procedure `conversation` has no setting `max_turn`",
+            "did you mean `max_turns`?",
+        ),
+        (
+            "settings:\n  max_turns: four",
+            2,
+            "`settings.max_turns` must be a whole number",
+            "Rounds of the talk.",
+        ),
+        (
+            "settings:\n  max_turns: 0",
+            2,
+            "`settings.max_turns` must be at least 1, not 0",
+            "give a larger number",
+        ),
+        (
+            "settings:\n  first: clent",
+            2,
+            "`settings.first` names `clent`, which is no party",
+            "did you mean `client`?",
+        ),
         ("settings:\n  mood: clam", 2, "`settings.mood` cannot be `clam`", "did you mean `calm`?"),
-        ("settings:\n  opening: prompts/wram.md", 2, "there is no file `prompts/wram.md`", "did you mean `prompts/warm.md`?"),
-        ("settings:\n  end_words: [1]", 2, "`settings.end_words` must be a list of texts", "give a list of texts"),
+        (
+            "settings:\n  opening: prompts/wram.md",
+            2,
+            "there is no file `prompts/wram.md`",
+            "did you mean `prompts/warm.md`?",
+        ),
+        (
+            "settings:\n  end_words: [1]",
+            2,
+            "`settings.end_words` must be a list of texts",
+            "give a list of texts",
+        ),
         # --- judges and measures
-        ("judges:\n  d: {model: a/b, question: q}", 2, "`judges.d` has neither labels nor a scale", "give `labels:"),
+        (
+            "judges:\n  d: {model: a/b, question: q}",
+            2,
+            "`judges.d` has neither labels nor a scale",
+            "give `labels:",
+        ),
         ("judges:\n  d: {model: a/b, scale: [1, 5]}", 2, "`judges.d` has no question", "add `question: ...`"),
-        ("judges:\n  d: {question: q, scale: [1, 5]}", 2, "`judges.d` has no model", "add `model: provider/model`"),
-        ("judges:\n  d: {model: a/b, question: q, scale: [5, 1]}", 2, "the scale of `judges.d` goes from 5 to 1", "write [1, 5]"),
+        (
+            "judges:\n  d: {question: q, scale: [1, 5]}",
+            2,
+            "`judges.d` has no model",
+            "add `model: provider/model`",
+        ),
+        (
+            "judges:\n  d: {model: a/b, question: q, scale: [5, 1]}",
+            2,
+            "the scale of `judges.d` goes from 5 to 1",
+            "write [1, 5]",
+        ),
         (
             "judges:\n  d: {model: a/b, question: q, labels: [a, b, a]}",
             2,
             "`judges.d` has the label `a` twice",
             "keep one",
         ),
-        ("judges:\n  d:\n    model: a/b\n    question: q\n    labels: [true, no]", 5, "must be a text, not `true`", "put it in quotes"),
+        (
+            "judges:\n  d:\n    model: a/b\n    question: q\n    labels: [true, no]",
+            5,
+            "must be a text, not `true`",
+            "put it in quotes",
+        ),
         (
             "judges:\n  d: {model: a/b, question: judges/disclosur.md, scale: [1, 5]}",
             2,
@@ -99,26 +188,111 @@ def test_a_mistake_reads_as_in_the_house_style() -> None:
         ("measures: [client.word]", 1, "there is no measure `word` of a party", "did you mean `words`?"),
         ("measures: [turns, turns]", 1, "the measure `turns` stands there twice", "keep one"),
         # --- factors
-        ("factors:\n  tone: {parties.therapst.values.tone: [a, b]}", 2, "there is no party `therapst`", "did you mean `parties.therapist.values.tone`?"),
-        ("factors:\n  t: {parties.client.temprature: [0, 1]}", 2, "`parties.client` has no key `temprature`", "did you mean `temperature`?"),
-        ("factors:\n  t:\n    parties.client.temperature:\n    - 0\n    - hot", 5, "`parties.client.temperature` must be a number, not the text `hot`", "give a number"),
-        ("factors:\n  t:\n    parties.client.temperature:\n      low: 0\n      high: 7", 5, "`parties.client.temperature` must be at most 2", "give a value"),
-        ("factors:\n  n: {replicates: [1, 2]}", 2, "a factor cannot vary `replicates`: `replicates` says how often", "vary something under"),
-        ("factors:\n  b: {budget_usd: [1, 2]}", 2, "a factor cannot vary `budget_usd`: `budget_usd` caps the whole", "vary something under"),
-        ("factors:\n  b: {limits.open_trials: [1, 2]}", 2, "a factor cannot vary `limits.open_trials`: `limits` changes how fast", "vary"),
+        (
+            "factors:\n  tone: {parties.therapst.values.tone: [a, b]}",
+            2,
+            "there is no party `therapst`",
+            "did you mean `parties.therapist.values.tone`?",
+        ),
+        (
+            "factors:\n  t: {parties.client.temprature: [0, 1]}",
+            2,
+            "`parties.client` has no key `temprature`",
+            "did you mean `temperature`?",
+        ),
+        (
+            "factors:\n  t:\n    parties.client.temperature:\n    - 0\n    - hot",
+            5,
+            "`parties.client.temperature` must be a number, not the text `hot`",
+            "give a number",
+        ),
+        (
+            "factors:\n  t:\n    parties.client.temperature:\n      low: 0\n      high: 7",
+            5,
+            "`parties.client.temperature` must be at most 2",
+            "give a value",
+        ),
+        (
+            "factors:\n  n: {replicates: [1, 2]}",
+            2,
+            "a factor cannot vary `replicates`: `replicates` says how often",
+            "vary something under",
+        ),
+        (
+            "factors:\n  b: {budget_usd: [1, 2]}",
+            2,
+            "a factor cannot vary `budget_usd`: `budget_usd` caps the whole",
+            "vary something under",
+        ),
+        (
+            "factors:\n  b: {limits.open_trials: [1, 2]}",
+            2,
+            "a factor cannot vary `limits.open_trials`: `limits` changes how fast",
+            "vary",
+        ),
         ("factors:\n  b: {seed: [1, 2]}", 2, "a factor cannot vary `seed`", "vary something under"),
-        ("factors:\n  b: {partys.client.model: [a/b, a/c]}", 2, "`partys.client.model` is no path of a study", "did you mean `parties`?"),
-        ("factors:\n  b: {settings: [{max_turns: 1}, {max_turns: 2}]}", 2, "`settings` is not one thing that can vary", "name what varies"),
-        ("factors:\n  b: {settings.max_turn: [1, 2]}", 2, "the procedure `conversation` has no setting `max_turn`", "did you mean `max_turns`?"),
-        ("factors:\n  mood: [calm, angry]", 2, "`settings.mood` cannot be `angry`", "use one of `calm`, `tense`"),
-        ("factors:\n  moood: [calm, tense]", 2, "the procedure `conversation` has no setting `moood`", "did you mean `mood`?"),
-        ("factors:\n  f: {parties.client.model.name: [a, b]}", 2, "`parties.client.model.name` goes through a value that is no map", "shorten the path"),
-        ("factors:\n  e: {parties.client.values.x: []}", 2, "the factor `e` has no levels", "give at least one value"),
+        (
+            "factors:\n  b: {partys.client.model: [a/b, a/c]}",
+            2,
+            "`partys.client.model` is no path of a study",
+            "did you mean `parties`?",
+        ),
+        (
+            "factors:\n  b: {settings: [{max_turns: 1}, {max_turns: 2}]}",
+            2,
+            "`settings` is not one thing that can vary",
+            "name what varies",
+        ),
+        (
+            "factors:\n  b: {settings.max_turn: [1, 2]}",
+            2,
+            "the procedure `conversation` has no setting `max_turn`",
+            "did you mean `max_turns`?",
+        ),
+        (
+            "factors:\n  mood: [calm, angry]",
+            2,
+            "`settings.mood` cannot be `angry`",
+            "use one of `calm`, `tense`",
+        ),
+        (
+            "factors:\n  moood: [calm, tense]",
+            2,
+            "the procedure `conversation` has no setting `moood`",
+            "did you mean `mood`?",
+        ),
+        (
+            "factors:\n  f: {parties.client.model.name: [a, b]}",
+            2,
+            "`parties.client.model.name` goes through a value that is no map",
+            "shorten the path",
+        ),
+        (
+            "factors:\n  e: {parties.client.values.x: []}",
+            2,
+            "the factor `e` has no levels",
+            "give at least one value",
+        ),
         ("factors:\n  e: {}", 2, "the factor `e` varies nothing", "give a path with its values"),
         ("factors:\n  e: {levels: {}}", 2, "the factor `e` has no levels", "name at least one"),
-        ("factors:\n  e: {parties.client.values.x: 5}", 2, "`parties.client.values.x` of the factor `e` needs a list", "write [first, second]"),
-        ("factors:\n  e: {parties.client.values.x: [1, 1]}", 2, "the factor `e` has two levels called `1`", "remove one, or name"),
-        ("factors:\n  e: {parties.client.values.x: {a: 1, b: 1}}", 2, "the levels `a` and `b` of `e` set the same: nothing would vary", "change one"),
+        (
+            "factors:\n  e: {parties.client.values.x: 5}",
+            2,
+            "`parties.client.values.x` of the factor `e` needs a list",
+            "write [first, second]",
+        ),
+        (
+            "factors:\n  e: {parties.client.values.x: [1, 1]}",
+            2,
+            "the factor `e` has two levels called `1`",
+            "remove one, or name",
+        ),
+        (
+            "factors:\n  e: {parties.client.values.x: {a: 1, b: 1}}",
+            2,
+            "the levels `a` and `b` of `e` set the same: nothing would vary",
+            "change one",
+        ),
         (
             "factors:\n  e:\n    parties.client.max_tokens: [1, 2]\n    settings.max_turns: [1]",
             4,
@@ -150,7 +324,7 @@ def test_a_mistake_reads_as_in_the_house_style() -> None:
             "let one factor set it",
         ),
         (
-            "factors:\n  a:\n    levels:\n      one: {parties.client: {model: x/y}, parties.client.model: x/z}\n      two: {}",
+            LEVELS + "{parties.client: {model: x/y}, parties.client.model: x/z}\n      two: {}",
             4,
             "the level `one` of `a` sets `parties.client` and something below it",
             "set it once",
@@ -173,44 +347,93 @@ def test_a_mistake_reads_as_in_the_house_style() -> None:
             "`parties.client` has `model` and `human`",
             "keep one",
         ),
-        ("factors:\n  p: {procedure: [conversation, negotation]}", 2, "there is no procedure `negotation`", "did you mean `negotiation`?"),
-        ('factors:\n  a: {parties.client.values.x: {"": 1, b: 2}}', 2, "`` cannot be the name of a level", "use at most 60"),
+        (
+            "factors:\n  p: {procedure: [conversation, negotation]}",
+            2,
+            "there is no procedure `negotation`",
+            "did you mean `negotiation`?",
+        ),
+        (
+            'factors:\n  a: {parties.client.values.x: {"": 1, b: 2}}',
+            2,
+            "`` cannot be the name of a level",
+            "use at most 60",
+        ),
         # --- design
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {zip: [[a, bb]]}", 2, "there is no factor `bb`", "use `a`, or add it"),
+        (
+            ONE + "design: {zip: [[a, bb]]}",
+            2,
+            "there is no factor `bb`",
+            "use `a`, or add it",
+        ),
         (
             "factors: {tone: {settings.max_turns: [1, 2]}}\ndesign:\n  exclude:\n  - {tone: 1}\n  - {tome: 2}",
             5,
             "there is no factor `tome`",
             "did you mean `tone`?",
         ),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {exclude: [{a: 3}]}", 2, "factor `a` has no level `3`", "use one of `1`, `2`"),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {exclude: [{}]}", 2, "an empty map excludes every condition", "name a level"),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {exclude: [{a: 1}, {a: 2}]}", 2, "no condition is left", "exclude less"),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {list: []}", 2, "`design.list` is empty", "list at least one"),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {list: [{a: 1}, {a: 1}]}", 2, "this entry of `design.list` stands there twice", "remove"),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {zip: [[a]]}", 2, "a zip of fewer than two factors", "name two"),
-        ("factors: {a: {settings.max_turns: [1, 2]}}\ndesign: {zipp: [[a]]}", 2, "`design` has no key `zipp`", "did you mean `zip`?"),
         (
-            "factors: {a: {settings.max_turns: [1, 2]}, b: {parties.client.values.x: [1, 2, 3]}}\ndesign: {zip: [[a, b]]}",
+            ONE + "design: {exclude: [{a: 3}]}",
+            2,
+            "factor `a` has no level `3`",
+            "use one of `1`, `2`",
+        ),
+        (
+            ONE + "design: {exclude: [{}]}",
+            2,
+            "an empty map excludes every condition",
+            "name a level",
+        ),
+        (
+            ONE + "design: {exclude: [{a: 1}, {a: 2}]}",
+            2,
+            "no condition is left",
+            "exclude less",
+        ),
+        (
+            ONE + "design: {list: []}",
+            2,
+            "`design.list` is empty",
+            "list at least one",
+        ),
+        (
+            ONE + "design: {list: [{a: 1}, {a: 1}]}",
+            2,
+            "this entry of `design.list` stands there twice",
+            "remove",
+        ),
+        (
+            ONE + "design: {zip: [[a]]}",
+            2,
+            "a zip of fewer than two factors",
+            "name two",
+        ),
+        (
+            ONE + "design: {zipp: [[a]]}",
+            2,
+            "`design` has no key `zipp`",
+            "did you mean `zip`?",
+        ),
+        (
+            TWO.replace("[1, 2]}}", "[1, 2, 3]}}") + "design: {zip: [[a, b]]}",
             2,
             "zipped factors need the same number of levels: `a` has 2, `b` has 3",
             "make them equal",
         ),
         (
-            "factors: {a: {settings.max_turns: [1, 2]}, b: {parties.client.values.x: [1, 2]}}\ndesign: {zip: [[a, b], [b, a]]}",
+            TWO + "design: {zip: [[a, b], [b, a]]}",
             2,
             "the factor `b` is zipped twice",
             "put all factors",
         ),
         (
-            "factors: {a: {settings.max_turns: [1, 2]}, b: {parties.client.values.x: [1, 2]}}\ndesign: {include: [{a: 1}]}",
+            TWO + "design: {include: [{a: 1}]}",
             2,
             "this condition has no level of `b`",
             "add `b: ...`; use one of `1`, `2`",
         ),
         (
-            "factors: {a: {settings.max_turns: [1, 2]}, b: {parties.client.values.x: [1, 2]}}\n"
-            "design: {zip: [[a, b]], list: [{a: 1, b: 2}]}",
+            TWO + "design: {zip: [[a, b]], list: [{a: 1, b: 2}]}",
             2,
             "`design.zip` has no effect beside `design.list`",
             "keep one",
@@ -232,23 +455,73 @@ def test_a_mistake_in_an_added_line(more: str, line: int, what: str, fix: str) -
 @pytest.mark.parametrize(
     ("parties", "line", "what", "fix"),
     [
-        ("  a: {model: x/y}\n", 3, "the procedure `conversation` needs at least 2 parties, and there are 1", "add them"),
-        ("  a: {model: x/y}\n  b: {prompt: hello}\n", 5, "`parties.b` has no model, human or script", "add `model: provider"),
-        ("  a: {model: x/y}\n  b: {model: gpt-5}\n", 5, "`parties.b.model` cannot be `gpt-5`", "write provider/model"),
-        ("  a: {model: x/y}\n  b: {modle: x/y}\n", 5, "`parties.b` has no key `modle`", "did you mean `model`?"),
-        ("  a: {model: x/y}\n  b: {human: true, script: [x]}\n", 5, "`parties.b` has `human` and `script`", "keep one"),
-        ("  a: {model: x/y}\n  b: {human: no}\n", 5, "`parties.b.human` must be true, not the text `no`", "write true"),
+        (
+            "  a: {model: x/y}\n",
+            3,
+            "the procedure `conversation` needs at least 2 parties, and there are 1",
+            "add them",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {prompt: hello}\n",
+            5,
+            "`parties.b` has no model, human or script",
+            "add `model: provider",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {model: gpt-5}\n",
+            5,
+            "`parties.b.model` cannot be `gpt-5`",
+            "write provider/model",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {modle: x/y}\n",
+            5,
+            "`parties.b` has no key `modle`",
+            "did you mean `model`?",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {human: true, script: [x]}\n",
+            5,
+            "`parties.b` has `human` and `script`",
+            "keep one",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {human: no}\n",
+            5,
+            "`parties.b.human` must be true, not the text `no`",
+            "write true",
+        ),
         ("  a: {model: x/y}\n  b: {script: []}\n", 5, "`parties.b.script` is empty", "give a value"),
-        ("  a: {model: x/y}\n  b:\n    human: true\n    top_p: 1\n", 7, "`parties.b.top_p` means nothing", "remove `top_p`"),
-        ("  a: {model: x/y}\n  b: {model: x/y, prompt: prompts/empty.md}\n", 5, "the file `prompts/empty.md` is empty", "write"),
-        ("  a: {model: x/y}\n  b: {model: x/y, prompt: warm.md}\n", 5, "there is no file `warm.md`", "did you mean `prompts/warm.md`?"),
+        (
+            "  a: {model: x/y}\n  b:\n    human: true\n    top_p: 1\n",
+            7,
+            "`parties.b.top_p` means nothing",
+            "remove `top_p`",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {model: x/y, prompt: prompts/empty.md}\n",
+            5,
+            "the file `prompts/empty.md` is empty",
+            "write",
+        ),
+        (
+            "  a: {model: x/y}\n  b: {model: x/y, prompt: warm.md}\n",
+            5,
+            "there is no file `warm.md`",
+            "did you mean `prompts/warm.md`?",
+        ),
         (
             "  a: {model: x/y}\n  b: {model: x/y, prompt: 'Be {{ tne }}', values: {tone: warm}}\n",
             5,
             "the prompt of `b` asks for `tne`, which nobody gives",
             "did you mean `tone`?",
         ),
-        ("  a: {model: x/y}\n  b: {model: x/y, max_tokens: 0}\n", 5, "`parties.b.max_tokens` must be at least 1", "give"),
+        (
+            "  a: {model: x/y}\n  b: {model: x/y, max_tokens: 0}\n",
+            5,
+            "`parties.b.max_tokens` must be at least 1",
+            "give",
+        ),
         ("  a: {model: x/y}\n  b b: {model: x/y}\n", 5, "`b b` cannot be a name", "begin with a letter"),
     ],
 )
@@ -260,14 +533,17 @@ def test_a_mistake_in_a_party(parties: str, line: int, what: str, fix: str) -> N
 
 
 def test_a_procedure_names_the_parties_that_it_needs() -> None:
-    text = "study: s\nprocedure: negotiation\nsettings: {stakes: 5}\nparties:\n  buyr: {model: x/y}\n  seller: {model: x/y}\n"
+    text = "study: s\nprocedure: negotiation\nsettings: {stakes: 5}\nparties:\n"
+    text += "  buyr: {model: x/y}\n  seller: {model: x/y}\n"
     mistake = mistake_of(text)
     assert (mistake.line, mistake.fix) == (5, "rename `buyr`")
     assert mistake.what == "the procedure `negotiation` needs a party `buyer`"
 
 
 def test_a_setting_that_a_procedure_needs_is_asked_for() -> None:
-    mistake = mistake_of("study: s\nprocedure: negotiation\nparties:\n  buyer: {model: x/y}\n  seller: {model: x/y}\n")
+    mistake = mistake_of(
+        "study: s\nprocedure: negotiation\nparties:\n  buyer: {model: x/y}\n  seller: {model: x/y}\n"
+    )
     assert mistake.what == "the procedure `negotiation` needs the setting `stakes`"
     assert mistake.fix == "add `settings.stakes` (What is at stake, in USD.)"
 
@@ -287,7 +563,11 @@ def test_a_file_that_is_no_study_says_so(text: str) -> None:
     [
         ("./min.py:Mine", "there is no file `./min.py`", "did you mean `mine.py`?"),
         ("./mine.py:Mien", "`./mine.py` defines no `Mien`", "did you mean `Mine`?"),
-        ("mine", "there is no procedure `mine`", "use one of `conversation`, `negotiation`, or write ./file.py:Name"),
+        (
+            "mine",
+            "there is no procedure `mine`",
+            "use one of `conversation`, `negotiation`, or write ./file.py:Name",
+        ),
     ],
 )
 def test_a_procedure_of_the_user_must_be_there(procedure: str, what: str, fix: str) -> None:
@@ -299,13 +579,38 @@ def test_a_procedure_of_the_user_must_be_there(procedure: str, what: str, fix: s
 @pytest.mark.parametrize(
     ("overrides", "file", "what", "fix"),
     [
-        ({"settings.max_turn": 5}, "--set settings.max_turn=5", "has no setting `max_turn`", "did you mean `max_turns`?"),
+        (
+            {"settings.max_turn": 5},
+            "--set settings.max_turn=5",
+            "has no setting `max_turn`",
+            "did you mean `max_turns`?",
+        ),
         ({"replicates": 0}, "--replicates 0", "`replicates` must be at least 1", "give a value within"),
         ({"budget_usd": "much"}, "--budget much", "`budget_usd` must be an amount", "write an amount"),
-        ({"replicate": 2}, "--set replicate=2", "a study has no key `replicate`", "did you mean `replicates`?"),
-        ({"parties.client.model": "gpt"}, "--set parties.client.model=gpt", "cannot be `gpt`", "write provider/model"),
-        ({"parties.client.promt": "x"}, "--set parties.client.promt=x", "has no key `promt`", "did you mean `prompt`?"),
-        ({"parties.client.model.x": 1}, "--set parties.client.model.x=1", "goes through a value that is no map", "shorten"),
+        (
+            {"replicate": 2},
+            "--set replicate=2",
+            "a study has no key `replicate`",
+            "did you mean `replicates`?",
+        ),
+        (
+            {"parties.client.model": "gpt"},
+            "--set parties.client.model=gpt",
+            "cannot be `gpt`",
+            "write provider/model",
+        ),
+        (
+            {"parties.client.promt": "x"},
+            "--set parties.client.promt=x",
+            "has no key `promt`",
+            "did you mean `prompt`?",
+        ),
+        (
+            {"parties.client.model.x": 1},
+            "--set parties.client.model.x=1",
+            "goes through a value that is no map",
+            "shorten",
+        ),
     ],
 )
 def test_a_mistake_in_a_flag_is_reported_as_the_flag(
@@ -330,13 +635,53 @@ def test_plain_data_of_a_program_is_checked_like_a_file() -> None:
 
 
 WORDS = st.sampled_from(
-    "study procedure parties factors design settings judges measures levels values zip exclude include list model human script "
-    "prompt therapist client tone parties.client.model settings.max_turns a/b warm prompts/warm.md {{x}} conversation".split()
+    [
+        *(
+            "study",
+            "procedure",
+            "parties",
+            "factors",
+            "design",
+            "settings",
+            "judges",
+            "measures",
+            "levels",
+            "values",
+        ),
+        *(
+            "zip",
+            "exclude",
+            "include",
+            "list",
+            "order",
+            "model",
+            "human",
+            "script",
+            "prompt",
+            "therapist",
+            "client",
+        ),
+        *("tone", "a/b", "parties.client.model", "settings.max_turns", "warm", "prompts/warm.md", "{{x}}"),
+    ]
 )
 LEAVES = WORDS | st.none() | st.booleans() | st.integers(-3, 30) | st.floats(-1, 3) | st.text(max_size=3)
-TREES = st.recursive(LEAVES, lambda kids: st.lists(kids, max_size=3) | st.dictionaries(WORDS, kids, max_size=4), max_leaves=25)
+TREES = st.recursive(
+    LEAVES, lambda kids: st.lists(kids, max_size=3) | st.dictionaries(WORDS, kids, max_size=4), max_leaves=25
+)
 KEYS = st.sampled_from(
-    ["parties", "factors", "design", "settings", "judges", "measures", "budget_usd", "limits", "prices", "rehearsal", "seed"]
+    [
+        "parties",
+        "factors",
+        "design",
+        "settings",
+        "judges",
+        "measures",
+        "budget_usd",
+        "limits",
+        "prices",
+        "rehearsal",
+        "seed",
+    ]
 )
 
 
@@ -348,12 +693,14 @@ def test_any_data_is_a_study_or_has_mistakes_and_nothing_else_happens(data: dict
         "procedure": "conversation",
         "parties": {"therapist": {"model": "a/b"}, "client": {"model": "a/b"}},
     }
+    found: Study | None = None
+    mistakes: tuple[Mistake, ...] = ()
     try:
         found = study_of({**base, **data}, read=FILES.get, procedures=PROCEDURES, measures=MEASURES)
     except StudyMistakes as error:
-        assert all(mistake.what and mistake.fix for mistake in error.mistakes)
-    else:
-        assert isinstance(found, Study)
+        mistakes = error.mistakes
+    assert (found is None) == bool(mistakes)
+    assert all(mistake.what and mistake.fix for mistake in mistakes)
 
 
 def test_the_small_study_has_no_mistakes() -> None:

@@ -71,9 +71,19 @@ def test_every_key_and_value_has_its_line() -> None:
         ("a: *x\n", 1, "nothing is anchored as `&x`", "put `&x` before a value above this line"),
         ("a: &y 1\nb: *x\n", 2, "nothing is anchored as `&x`", "anchors so far: `&y`"),
         ("a: 1\n---\nb: 2\n", 2, "a second document begins here", "one file holds one study; drop the `---`"),
-        ("a: !!python/object:os.system {}\n", 1, "the tag `tag:yaml.org,2002:python/object:os.system`", "remove it"),
+        (
+            "a: !!python/object:os.system {}\n",
+            1,
+            "the tag `tag:yaml.org,2002:python/object:os.system`",
+            "remove it",
+        ),
         ("a: !secret x\n", 1, "the tag `!secret` means nothing here", "remove it"),
-        ("a: 99999999999999999999999\n", 1, "is too large a whole number", "put it in quotes if it is a text"),
+        (
+            "a: 99999999999999999999999\n",
+            1,
+            "is too large a whole number",
+            "put it in quotes if it is a text",
+        ),
         ("a: 1e999\n", 1, "`1e999` is too large a number", "use a smaller one"),
         ("a: 1\n? [x]\n: 2\n", 2, "a key must be a text", "use a name as key"),
         ("a: &b [1, *b]\n", 1, "this anchor contains itself", "remove the `*`"),
@@ -82,7 +92,9 @@ def test_every_key_and_value_has_its_line() -> None:
         ("a: 1\nb: \x07\n", 2, "the text is not YAML", "remove the character"),
     ],
 )
-def test_what_cannot_be_read_is_reported_with_its_line(text: str, line: int | None, what: str, fix: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_line(
+    text: str, line: int | None, what: str, fix: str
+) -> None:
     source = read_source(text, file="s.yaml")
     assert len(source.mistakes) == 1
     mistake = source.mistakes[0]
@@ -113,16 +125,24 @@ def test_nesting_is_bounded_before_anything_is_built() -> None:
     assert source.mistakes[0].what == f"values are nested deeper than {DEEPEST}"
 
 
-SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n\t"), max_size=20)
-TRICKY = st.sampled_from(["no", "1e3", "08", "0x1", "1:30", "~", "", "<<", "- x", "a: b", "#", "12", "!x", "*a", "=", "|"])
+TRICKY = st.sampled_from(
+    ["no", "1e3", "08", "0x1", "1:30", "~", "", "<<", "- x", "a: b", "#", "12", "!x", "*a", "=", "|"]
+)
 
 
 @given(
     st.dictionaries(
         TEXTS | TRICKY,
         st.recursive(
-            SCALARS | TEXTS | TRICKY, lambda kids: st.lists(kids, max_size=3) | st.dictionaries(TEXTS | TRICKY, kids, max_size=3)
+            SCALARS | TEXTS | TRICKY,
+            lambda kids: st.lists(kids, max_size=3) | st.dictionaries(TEXTS | TRICKY, kids, max_size=3),
         ),
         max_size=4,
     )

@@ -22,7 +22,7 @@ def _plain(value: object, path: Path, wrong: list[tuple[str, str]]) -> object:
             return int(value)
         case float() if isfinite(value):
             return float(value)
-        case str() if value.isascii() or _is_unicode(value):
+        case str() if is_unicode(value):
             return str(value)
         case Decimal() if value.is_finite():
             return str(value)
@@ -38,5 +38,10 @@ def _plain(value: object, path: Path, wrong: list[tuple[str, str]]) -> object:
             return None
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def is_unicode(text: str) -> bool:
+    """Whether the text can be written as UTF-8; half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -85,7 +85,7 @@ class StudyMistakes(TrialrunError):
         where = first.file + (f":{first.line}" if first.line else "")
         more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
         super().__init__(first.what + more, where=where, fix=first.fix)
-        self.mistakes = mistakes
+        self.mistakes: tuple[Mistake, ...] = mistakes
 
     def report(self) -> str:
         return "\n\n".join(mistake.report() for mistake in self.mistakes)

@@ -1,14 +1,17 @@
 """Checks every level by putting it into the study: what a level may set, and whether the result is a study.
 
 The file alone may be incomplete (a model that only a factor gives), so levels are judged on the *filled* study: the
-file with the first level of every factor put in.
+file with a level of every factor put in, as some condition has them (`core.company`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from trialrun.core import identity, paths
+from trialrun.core.arrangement import Arrangement
 from trialrun.core.catalogue import ProcedureFacts
+from trialrun.core.company import Company
 from trialrun.core.document import TRIAL_KEYS, TrialPart, plain
 from trialrun.core.explain import objections
 from trialrun.core.factors import Draft, FactorDraft, Setting
@@ -38,28 +41,50 @@ _REASONS = {
 
 
 def check_levels(
-    document: Data, drafts: Sequence[FactorDraft], catalogue: Mapping[str, ProcedureFacts], mistakes: Mistakes
+    document: Data,
+    drafts: Sequence[FactorDraft],
+    arrangement: Arrangement,
+    catalogue: Mapping[str, ProcedureFacts],
+    mistakes: Mistakes,
 ) -> tuple[Factor, ...]:
     """The factors with their values validated. Whatever is wrong, with the file too, is added to `mistakes`."""
     part = {key: document[key] for key in TRIAL_KEYS if key in document}
     check = _checker(catalogue, _varied(drafts))
     usable = [draft for draft in drafts if _paths_are_open(draft, part, mistakes)]
     _report_overlaps(usable, mistakes)
-    filled = _filled(part, usable)
-    _, known = check(filled)
-    _report_base(part, known, [draft.levels[0] for draft in usable], check, mistakes)
+    company = Company(usable, arrangement)
+    first = _first_condition(usable, company)
+    _, known = check(_filled(part, first))
+    _report_base(part, known, first, check, mistakes)
     seen = {(o.path, o.what) for o in known}
-    return tuple(
-        _factor(
-            draft, _filled(part, [other for other in usable if other is not draft]), seen, check, mistakes
-        )
-        for draft in usable
-    )
+    bench = _Bench(part=part, company=company, check=check, seen=seen, mistakes=mistakes)
+    return tuple(_factor(draft, bench) for draft in usable)
 
 
-def _filled(part: Data, drafts: Iterable[FactorDraft]) -> Data:
-    for draft in drafts:
-        part = _applied(part, draft.levels[0]) or part
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Bench:
+    """What a level is judged with."""
+
+    part: Data
+    company: Company
+    check: Check
+    seen: set[tuple[Path, str]]
+    """What the first condition suffers from already; it is not the fault of other levels."""
+    mistakes: Mistakes
+
+
+def _first_condition(drafts: Sequence[FactorDraft], company: Company) -> list[Draft]:
+    for draft in drafts[:1]:
+        for place, level in enumerate(draft.levels):
+            others = company.of(draft.name, place)
+            if others is not None:
+                return [level, *others]
+    return [draft.levels[0] for draft in drafts]
+
+
+def _filled(part: Data, levels: Iterable[Draft]) -> Data:
+    for level in levels:
+        part = _applied(part, level) or part
     return part
 
 
@@ -195,23 +220,21 @@ def _report(objection: Objection, setting: Setting | None, mistakes: Mistakes) -
         )
 
 
-def _factor(
-    draft: FactorDraft,
-    others: Data,
-    seen: set[tuple[Path, str]],
-    check: Check,
-    mistakes: Mistakes,
-) -> Factor:
-    """The factor with validated values. `others`: the study with the first level of all other factors put in."""
+def _factor(draft: FactorDraft, bench: _Bench) -> Factor:
+    """The factor with validated values."""
     levels: list[Level] = []
     equal: dict[bytes, str] = {}
-    for level in draft.levels:
-        whole = _applied(others, level)
-        data, found = check(whole) if whole is not None else (None, [])
+    for place, level in enumerate(draft.levels):
+        others = bench.company.of(draft.name, place)
+        beside = bench.company.any_of(draft.name) if others is None else others
+        whole = _applied(_filled(bench.part, beside), level)
+        data, found = bench.check(whole) if whole is not None else (None, [])
         for objection in found:
-            if (objection.path, objection.what) not in seen:
-                setting = next(_touching([level], objection.path), None) or next(iter(level.settings), None)
-                _report(objection, setting, mistakes)
+            setting = next(_touching([level], objection.path), None) or next(iter(level.settings), None)
+            # A level that no condition has can only be wrong in itself.
+            is_own = setting is not None and objection.path[: len(setting.keys)] == setting.keys
+            if (objection.path, objection.what) not in bench.seen and (is_own or others is not None):
+                _report(objection, setting, bench.mistakes)
         sets = tuple((s.dotted, s.value if data is None else paths.get(data, s.keys)) for s in level.settings)
         is_plain = len(sets) == 1 and level.value is level.settings[0].value
         levels.append(Level(label=level.label, value=sets[0][1] if is_plain else level.value, sets=sets))
@@ -220,5 +243,5 @@ def _factor(
             what = (
                 f"the levels `{twin}` and `{level.label}` of `{draft.name}` set the same: nothing would vary"
             )
-            mistakes.add(what, level.at, "change one, or remove it")
+            bench.mistakes.add(what, level.at, "change one, or remove it")
     return Factor(name=draft.name, levels=tuple(levels))

@@ -100,17 +100,14 @@ def noun_of(entry: StudyFile, document: Data, *, source: str, home: str) -> Stud
 
 def _factors(forms: Mapping[str, Any], order: Sequence[Sequence[str]]) -> tuple[Factor, ...]:
     rows = {row[0]: row[1:] for row in order if row}
-    names = [*(name for name in rows if name in forms), *(name for name in forms if name not in rows)]
+    names = dict.fromkeys([*(name for name in rows if name in forms), *forms])
     return tuple(_factor(name, forms[name], rows.get(name, ())) for name in names)
 
 
 def _factor(name: str, form: Mapping[str, Any], order: Sequence[str]) -> Factor:
     levels = cast("dict[str, dict[str, object]]", form["levels"])
     values = cast("Data", form.get("values", {}))
-    labels = [
-        *(label for label in order if label in levels),
-        *(label for label in levels if label not in order),
-    ]
+    labels = dict.fromkeys([*(label for label in order if label in levels), *levels])
     return Factor(
         name=name,
         levels=tuple(

@@ -8,6 +8,7 @@ Nothing here touches the disk: files are read by the caller's `read`.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import cast
 
 from trialrun.core import paths
@@ -16,7 +17,7 @@ from trialrun.core.catalogue import FIRST_PARTY, ProcedureFacts
 from trialrun.core.data import plain_data
 from trialrun.core.design import Design
 from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
-from trialrun.core.errors import Mistake, UsageError
+from trialrun.core.errors import Mistake, StudyMistakes, UsageError
 from trialrun.core.explain import objections
 from trialrun.core.factors import FactorDraft, read_factor
 from trialrun.core.levels import check_levels
@@ -26,11 +27,14 @@ from trialrun.core.nouns import noun_of, resolved
 from trialrun.core.paths import Path, as_map
 from trialrun.core.rules import facts_of, place_of_procedure
 from trialrun.core.source import Source, plain_value, read_source
+from trialrun.core.specs import Specs
 from trialrun.core.study import Factor, Study
 from trialrun.core.texts import Listing, ReadText, Texts, names_in
 
 Data = Mapping[str, object]
 _DEFINED = r"^(?:async\s+def|def|class)\s+{0}\b|^{0}\s*[:=]"
+_MOST_CONDITIONS = 500
+"""So many conditions are tried while a file is read; contradictions in later ones are found when they are planned."""
 _ANY_DEFINED = re.compile(r"^(?:async\s+def|def|class)\s+([A-Za-z]\w*)", re.MULTILINE)
 
 
@@ -132,8 +136,8 @@ class _Parser:
         drafts = self._drafts()
         self._fill_settings(drafts)
         self._check_flags(drafts)
-        factors = check_levels(self.document, drafts, self.procedures, self.mistakes)
         arrangement = read_design(self._design(), drafts, self.mistakes)
+        factors = check_levels(self.document, drafts, arrangement, self.procedures, self.mistakes)
         self._check_procedures(drafts)
         self._check_templates(drafts)
         self._check_measures()
@@ -291,14 +295,26 @@ class _Parser:
             if name in cast("list[object]", given)[:index]:
                 self.mistakes.add(f"the measure `{name}` stands there twice", at, "keep one")
 
+    def _check_conditions(self, study: Study) -> None:
+        """Levels that suit the study one by one may still contradict each other."""
+        design, specs = Design(study), Specs(study, lambda _: "")
+        if design.count() == 0:
+            self.mistakes.add("no condition is left", ("design",), "exclude less", key=True)
+        for condition in islice(design, _MOST_CONDITIONS):
+            try:
+                specs.spec_of(condition)
+            except StudyMistakes as error:
+                fix = f"exclude this condition in `design`, or {error.mistakes[0].fix}"
+                self.mistakes.add(error.mistakes[0].what, ("factors",), fix, key=True)
+                return
+
     def _assembled(self, entry: StudyFile, factors: tuple[Factor, ...], arrangement: Arrangement) -> Study:
         document = resolved(entry, self.document, factors, arrangement, self.texts.sources)
         whole, found = objections(StudyFile, document)
         assert whole is not None, found  # noqa: S101  # our own writing reads back
         study = noun_of(cast("StudyFile", whole), document, source=self.source.text, home=self.home)
         study = replace(study, notes=tuple(_notes(study)))
-        if Design(study).count() == 0:
-            self.mistakes.add("no condition is left", ("design",), "exclude less", key=True)
+        self._check_conditions(study)
         self.mistakes.raise_if_any()
         return study
 
@@ -307,6 +323,14 @@ def _notes(study: Study) -> Iterator[str]:
     for factor in study.factors:
         if len(factor.levels) == 1:
             yield f"the factor `{factor.name}` has one level, `{factor.levels[0].label}`: it does not vary"
+        used = {
+            row.get(factor.name, level.label)
+            for row in (*study.listed, *study.included)
+            for level in factor.levels
+        }
+        for level in factor.levels:
+            if study.listed and level.label not in used:
+                yield f"the level `{level.label}` of `{factor.name}` is in no condition"
 
 
 def _values_in(keys: paths.Keys, value: object) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import yaml
 
+from trialrun.core.data import is_unicode
 from trialrun.core.errors import Mistake
 from trialrun.core.paths import Path
 
@@ -104,7 +105,7 @@ def reads_otherwise(text: str) -> bool:
 
 def _nodes_of(text: str) -> _Node | None:
     """The text's one document as a tree; aliases point at their anchors."""
-    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if "\x00" in text or not is_unicode(text):
         raise _Unreadable("the file is not text", None, "save it as UTF-8")
     root = _Node("root", 1)
     stack = [root]
