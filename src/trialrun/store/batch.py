@@ -75,6 +75,11 @@ class Batch:
                 db.run(_LIVE, self.live)
 
 
+def write_facts(db: Database, cells: list[Cell]) -> None:
+    """Put rows of `fact`, given flat, at the end."""
+    _insert(db, _FACTS, cells)
+
+
 def write_trials(db: Database, cells: list[Cell]) -> None:
     """Put rows of `trial`, given flat, in the place of those that are there."""
     _insert(db, _TRIALS, cells)

@@ -67,8 +67,17 @@ class Database:
         """What this error means for the study."""
         return store_error(error, self.path, system_errno=self._connection.system_errno)
 
-    def empty_log(self) -> None:
-        """Fold the write-ahead log into the file; raises if somebody still reads from it."""
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """Every read inside sees the same moment."""
+        self._execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._execute("COMMIT")
+
+    def fold_log(self) -> None:
+        """Write the log into the file, so that a copy of the file is complete."""
         self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def close(self) -> None:
@@ -119,6 +128,16 @@ def open_guest(path: Path) -> Database:
     with _closed_on_trouble(db):
         _check_identity(db)
     return db
+
+
+def close_for_good(db: Database) -> None:
+    """Close the connection that wrote, with everything in the one file where that is possible."""
+    try:
+        db.fold_log()
+    except Trouble:
+        pass  # somebody reads, or the disk is full: the log stays, and is part of the study
+    finally:
+        db.close()
 
 
 def _connected(path: Path, flags: int, *, uri: str = "") -> Database:

@@ -39,7 +39,7 @@ from trialrun.core.ports import Clock, Command, Tally
 from trialrun.core.state import TrialState
 from trialrun.store import database, inbox, queries, rows, schema, wire
 from trialrun.store.batch import Batch, write_trials
-from trialrun.store.database import Cell, Database, Trouble
+from trialrun.store.database import Cell, Database
 from trialrun.store.failures import store_error
 from trialrun.store.lock import StudyLock
 from trialrun.store.writer import Writer
@@ -177,12 +177,8 @@ class SqliteJournal:
         self._error = self._error or StoreError("the journal is closed", where=str(self._path))
         self._reading.close()
         try:
-            # A copy of the folder is then complete without the log.
-            self._writing.empty_log()
-        except Trouble:
-            pass  # a reader looks on, or the disk is full: the log stays, and is part of the study
+            database.close_for_good(self._writing)
         finally:
-            self._writing.close()
             self._lock.release()
 
     # --- reading ----------------------------------------------------------------------------------------------
