@@ -1,1 +1,64 @@
-"""Runs experiments on language models as experiments: budgeted, resumable, ending in numbers to publish."""
+"""Runs experiments on language models as experiments.
+
+    import trialrun as tr
+
+    results = tr.run("study.yaml", lane="rehearsal")
+    results.summary()
+
+Nothing is imported before it is used. What `__all__` lists is the public surface; everything else may change.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from trialrun.core.version import VERSION
+
+if TYPE_CHECKING:
+    from trialrun.app.api import Draft, Planned, Results, load, plan, run, study
+    from trialrun.app.exits import Exit
+    from trialrun.core.calls import Message, Reply
+    from trialrun.core.errors import TrialrunError
+    from trialrun.core.ports import Lab, Outcome, Procedure
+    from trialrun.core.study import Party, Trial
+
+__all__ = [
+    "Draft",
+    "Exit",
+    "Lab",
+    "Message",
+    "Outcome",
+    "Party",
+    "Planned",
+    "Procedure",
+    "Reply",
+    "Results",
+    "Trial",
+    "TrialrunError",
+    "__version__",
+    "load",
+    "plan",
+    "run",
+    "study",
+]
+
+__version__ = VERSION
+
+_HOMES = {
+    "trialrun.app.api": ("Draft", "Planned", "Results", "load", "plan", "run", "study"),
+    "trialrun.app.exits": ("Exit",),
+    "trialrun.core.calls": ("Message", "Reply"),
+    "trialrun.core.errors": ("TrialrunError",),
+    "trialrun.core.ports": ("Lab", "Outcome", "Procedure"),
+    "trialrun.core.study": ("Party", "Trial"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module `trialrun` has no `{name}`")
+
+
+def __dir__() -> list[str]:
+    return __all__

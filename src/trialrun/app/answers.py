@@ -28,9 +28,9 @@ class Question:
 
 
 def open_questions(folder: Path) -> list[Question]:
-    """All questions without an answer, oldest first."""
+    """All questions without an answer, oldest first. A question keeps its number when others are answered."""
     with Archive(folder) as archive:
-        rows = [row for row in archive.questions() if row.answer is None]
+        rows = sorted(archive.questions(), key=lambda row: (row.asked_at, row.trial, row.at))
     return [
         Question(
             number=number,
@@ -42,6 +42,7 @@ def open_questions(folder: Path) -> list[Question]:
             options=tuple(row.options),
         )
         for number, row in enumerate(rows, start=1)
+        if row.answer is None
     ]
 
 

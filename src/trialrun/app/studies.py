@@ -42,8 +42,9 @@ def load(
     lane: Lane = "live",
     folder: Path | None = None,
     overrides: Mapping[str, object] | None = None,
+    given: Mapping[str, Callable[..., Awaitable[object]]] | None = None,
 ) -> Plan:
-    """Read a study file, or the folder of a study that ran before."""
+    """Read a study file, or the folder of a study that ran before. `given` are procedures that are functions."""
     file = find(path)
     home = file.parent
     if file.name == RESOLVED and (home / "study.db").exists():
@@ -56,6 +57,7 @@ def load(
         lane=lane,
         folder=folder,
         overrides=overrides or {},
+        given=given,
     )
 
 

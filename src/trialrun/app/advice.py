@@ -1,0 +1,47 @@
+"""What a user may want to do next, given where a study stands: commands to copy, each with its reason."""
+
+import shlex
+from collections.abc import Iterator
+
+from trialrun.app.exits import Exit
+from trialrun.app.tables import StudyTable
+
+Step = tuple[str, str]
+"""A command, and what it is good for."""
+
+
+def next_steps(table: StudyTable, named: str, most: int = 3) -> list[Step]:
+    """The commands that fit best, the most urgent first. `named` is how the user calls the study."""
+    return list(_steps(table, shlex.quote(named)))[:most]
+
+
+def _steps(table: StudyTable, study: str) -> Iterator[Step]:
+    again = f"trialrun {'rehearse' if table.is_rehearsal else 'run'} {study}"
+    if table.worked_on_by is not None:
+        yield f"trialrun watch {study}", "follow the run"
+        yield f"trialrun stop {study}", "end it in good order"
+        return
+    if table.parked:
+        yield f"trialrun answer {study}", f"{table.parked} trials wait for an answer"
+    match table.exit:
+        case Exit.BUDGET:
+            yield f"{again} --budget {_more_than(table)}", "go on with a higher budget"
+        case Exit.SOME_FAILED:
+            yield f"{again} --retry-failed", f"take up the {table.failed} failed trials again"
+        case Exit.INTERRUPTED:
+            yield again, "go on where it stopped; nothing is paid twice"
+        case Exit.DONE if table.is_rehearsal:
+            yield f"trialrun run {study}", "the same with real models"
+        case _:
+            pass
+    if table.done:
+        yield f"trialrun export {study}", "tables of trials, messages, calls and measures"
+    if table.exit == Exit.DONE:
+        yield f"trialrun verify {study}", "replay everything offline and compare"
+    if table.money.doubts:
+        yield f"trialrun doctor {study}", f"{table.money.doubts} calls may or may not have been billed"
+
+
+def _more_than(table: StudyTable) -> str:
+    budget = table.money.budget_usd
+    return f"{2 * budget:f}" if budget else "USD"

@@ -1,0 +1,180 @@
+"""Looks whether Trialrun can work here, and whether a study can: versions, keys by name, the store, money in doubt."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from trialrun.app.clock import SystemClock
+from trialrun.core import facts as f
+from trialrun.core.errors import UsageError
+from trialrun.core.version import VERSION
+from trialrun.store import inspection
+from trialrun.store.archive import Archive
+from trialrun.store.journal import SqliteJournal
+
+Health = Literal["fine", "note", "wrong"]
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+}
+"""Where the keys of providers are looked for; only these names are ever shown."""
+_EXTRAS = {
+    "polars": "data frames and Parquet",
+    "pandas": "data frames",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    health: Health
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doubt:
+    """An attempt of a call of which nobody knows what it cost."""
+
+    call: str
+    """`trial/address#attempt`, as `--confirm` takes it."""
+    model: str
+    ceiling_usd: Decimal | None
+    held_at: float
+    reason: str
+
+
+def checks_of_machine(names_from_file: list[str]) -> Iterator[Check]:
+    """Versions and keys. `names_from_file`: keys that came from a `.env`."""
+    yield Check(
+        name="trialrun",
+        health="fine",
+        found=f"{VERSION}, Python {platform.python_version()} on {sys.platform}",
+    )
+    for package, what in _EXTRAS.items():
+        try:
+            yield Check(name=package, health="fine", found=f"{version(package)}, for {what}")
+        except PackageNotFoundError:
+            extra = "frames" if package == "polars" else package
+            fix = f"`pip install 'trialrun[{extra}]'` brings it"
+            yield Check(name=package, health="note", found=f"not installed: no {what} with it", fix=fix)
+    for provider, names in KEYS.items():
+        found = [name for name in names if os.environ.get(name)]
+        if found:
+            origin = " from .env" if found[0] in names_from_file else ""
+            yield Check(name=f"key of {provider}", health="fine", found=f"{found[0]}{origin}")
+        else:
+            yield Check(name=f"key of {provider}", health="note", found=f"no {' or '.join(names)}")
+
+
+def checks_of_study(folder: Path) -> Iterator[Check]:
+    """The store of one study, read from end to end, and its money."""
+    with Archive(folder) as archive:
+        holder = archive.holder()
+        trials = sum(archive.total().by_status.values())
+    if holder is not None:
+        yield Check(name="worked on by", health="note", found=f"process {holder.pid} on {holder.host}")
+    problems = inspection.check(folder)
+    for problem in problems:
+        yield Check(name="store", health="wrong", found=problem.what, fix=problem.fix)
+    if not problems:
+        yield Check(
+            name="store",
+            health="fine",
+            found=f"everything about {trials:,} trials reads back as it was written",
+        )
+        yield _check_of_money(folder)
+
+
+def _check_of_money(folder: Path) -> Check:
+    doubts = doubts_of(folder)
+    if not doubts:
+        return Check(name="money", health="fine", found="every call is settled, or was surely not billed")
+    most = sum((doubt.ceiling_usd or Decimal(0) for doubt in doubts), Decimal(0))
+    calls = f"{len(doubts)} calls" if len(doubts) > 1 else "1 call"
+    return Check(
+        name="money",
+        health="note",
+        found=f"nobody knows what {calls} cost, {most.normalize():f} USD at most; they count at that",
+        fix="look them up at the provider, then `trialrun doctor STUDY --confirm CALL COST` for each",
+    )
+
+
+def rebuild(folder: Path) -> list[inspection.Difference]:
+    """Compute anew what follows from the facts. Returns what was different."""
+    return inspection.rebuild(folder, clock=SystemClock())
+
+
+def quarantine(folder: Path, seq: int) -> str:
+    """Set a damaged fact aside. Returns its trial, which begins anew with the next run."""
+    return inspection.quarantine(folder, seq, clock=SystemClock())
+
+
+def doubts_of(folder: Path) -> list[Doubt]:
+    """Attempts of unknown cost, oldest first. What is in flight in a running process is none of them."""
+    with Archive(folder) as archive:
+        is_running = archive.holder() is not None
+        return sorted(
+            (
+                Doubt(
+                    call=f"{row.trial}/{row.at}#{row.attempt}",
+                    model=row.model,
+                    ceiling_usd=row.ceiling_usd,
+                    held_at=row.held_at,
+                    reason=row.reason
+                    or (
+                        "answered at an unknown price" if row.status == "settled" else "in flight at the end"
+                    ),
+                )
+                for row in archive.calls()
+                if row.status == "in_doubt"
+                or (row.status == "open" and not is_running)
+                or (row.status == "settled" and row.cost_usd is None)
+            ),
+            key=lambda doubt: doubt.held_at,
+        )
+
+
+async def confirm(folder: Path, call: str, cost: str) -> Doubt:
+    """Write down what a person found out about an attempt in doubt."""
+    amount = _amount(cost)
+    doubts = doubts_of(folder)
+    found = next((doubt for doubt in doubts if call in (doubt.call, doubt.call.partition("#")[0])), None)
+    if found is None:
+        raise UsageError(
+            f"the call `{call}` is not in doubt",
+            where=str(folder),
+            fix=f"in doubt: {doubts[0].call}" + (f" and {len(doubts) - 1} more" if doubts[1:] else "")
+            if doubts
+            else "none is",
+        )
+    place, _, attempt = found.call.rpartition("#")
+    trial, _, at = place.partition("/")
+    journal = SqliteJournal.open(folder, clock=SystemClock())
+    try:
+        journal.append(trial, [f.Confirmed(at=at, attempt=int(attempt), cost_usd=amount)])
+        await journal.commit()
+    finally:
+        await journal.close()
+    return found
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or amount < 0:
+        raise UsageError(f"`{text}` is no amount of USD", fix="write what it cost, such as 0.0042, or 0")
+    return amount

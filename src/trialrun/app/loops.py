@@ -1,0 +1,80 @@
+"""Runs asynchronous work to its end for a caller that is not: a script, a thread, a notebook with its own loop.
+
+Ctrl-C lets calls in flight settle, and only then raises KeyboardInterrupt; a second one stops at once.
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar, cast
+
+from trialrun.app.running import Control
+
+T = TypeVar("T")
+
+
+def waited_for(work: Callable[[], Awaitable[T]], control: Control | None = None) -> T:
+    """The result of the work: done in this thread if it has no event loop, else in one of its own."""
+    control = control or Control()
+    is_main = threading.current_thread() is threading.main_thread()
+    result = (
+        asyncio.run(_interruptible(work, control))
+        if is_main and not _has_loop()
+        else _in_thread(work, control)
+    )
+    if control.was_used:
+        raise KeyboardInterrupt
+    return cast("T", result)
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _interruptible(work: Callable[[], Awaitable[T]], control: Control) -> T | None:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, control.interrupt)
+    try:
+        return await work()
+    except asyncio.CancelledError:
+        if not control.was_used:
+            raise
+        return None
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _in_thread(work: Callable[[], Awaitable[T]], control: Control) -> T | None:
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def told() -> T:
+        loops.append(asyncio.get_running_loop())
+        return await work()
+
+    def body() -> None:
+        try:
+            outcome.append(asyncio.run(told()))
+        except BaseException as error:  # noqa: BLE001  # handed over to the thread that waits
+            failure.append(error)
+
+    thread = threading.Thread(target=body, name="trialrun")
+    thread.start()
+    while thread.is_alive():
+        try:
+            thread.join(0.1)
+        except KeyboardInterrupt:
+            with suppress(IndexError, RuntimeError):
+                loops[0].call_soon_threadsafe(control.interrupt)
+    if not failure:
+        return outcome[0]
+    if control.was_used and isinstance(failure[0], asyncio.CancelledError):
+        return None
+    raise failure[0]

@@ -1,0 +1,294 @@
+"""The table of a study: for each condition how far it is, what its measures say, and what it cost. Data, no rendering.
+
+A measure's value of a trial is the last one that was recorded under its name, else the outcome's value of that name.
+Only finished trials have one: a trial that broke says nothing about its condition. Forks are outside the table.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from trialrun.app.exits import Exit
+from trialrun.app.studies import last_declared
+from trialrun.core.design import Design
+from trialrun.core.errors import StoreError
+from trialrun.core.parse import archived
+from trialrun.core.ports import Tally
+from trialrun.core.study import Condition, Study
+from trialrun.stats.summary import Summary, summarise
+from trialrun.store.archive import Archive
+from trialrun.store.lock import Holder
+
+MOST_CONDITIONS = 200
+_MOST_UNDECLARED = 6
+_MOST_REASONS = 5
+_FEW_CONDITIONS = 20_000
+_ZERO = Decimal(0)
+_FAILED = ("failed", "timed_out", "cancelled")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConditionRow:
+    """One condition."""
+
+    condition: str
+    title: str
+    levels: Mapping[str, str]
+    planned: int
+    done: int
+    failed: int
+    """Failed, timed out or cancelled."""
+    unfinished: int
+    """Begun and not ended."""
+    spent_usd: Decimal
+    unknown_costs: int
+    measures: Mapping[str, Summary]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Money:
+    """What the whole study cost, forks and trials that were done anew included."""
+
+    spent_usd: Decimal
+    held_usd: Decimal
+    """At their ceilings: calls in flight, and calls of which nobody knows whether they were billed."""
+    doubts: int
+    """So many calls of the second kind."""
+    unknown_costs: int
+    """Calls that were answered at an unknown price: missing from `spent_usd`."""
+    budget_usd: Decimal | None
+
+    @property
+    def left_usd(self) -> Decimal | None:
+        return None if self.budget_usd is None else self.budget_usd - self.spent_usd - self.held_usd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudyTable:
+    """A study as its folder has it now."""
+
+    study: str
+    question: str
+    notice: str
+    lane: str
+    folder: Path
+    replicates: int
+    conditions: int
+    measures: tuple[str, ...]
+    rows: tuple[ConditionRow, ...]
+    planned: int
+    done: int
+    failed: int
+    parked: int
+    stopped_by_budget: int
+    forks: int
+    outside: int
+    """Trials of conditions that the plan no longer has."""
+    failures: tuple[tuple[str, int], ...]
+    """The most frequent reasons of failed trials."""
+    money: Money
+    calls: int
+    worked_on_by: Holder | None
+
+    @property
+    def is_rehearsal(self) -> bool:
+        return self.lane == "rehearsal"
+
+    @property
+    def exit(self) -> Exit:
+        """Where the study stands, as an exit code; 0 only when every planned trial is done."""
+        if self.done == self.planned:
+            return Exit.DONE
+        if self.worked_on_by is not None:
+            return Exit.INTERRUPTED
+        if self.stopped_by_budget:
+            return Exit.BUDGET
+        if self.parked and self.done + self.failed + self.parked == self.planned:
+            return Exit.PARKED
+        if self.failed and self.done + self.failed == self.planned:
+            return Exit.SOME_FAILED
+        return Exit.INTERRUPTED
+
+
+def table_of(folder: Path) -> StudyTable:
+    """Read the folder of a study, also while a process works on it."""
+    with Archive(folder) as archive:
+        study, lane = declared_study(archive)
+        design = Design(study)
+        conditions = _in_file_order(study, list(islice(design, MOST_CONDITIONS)))
+        reading = _Reading(declared=_declared_measures(study), shown={each.id for each in conditions})
+        reading.take_states(archive)
+        reading.take_measures(archive)
+        tallies = archive.tallies()
+        total = archive.total()
+        rows = _rows(study, conditions, tallies, reading)
+        inside, outside = _in_plan(design, conditions, tallies)
+        return StudyTable(
+            study=study.name,
+            question=study.question,
+            notice=study.notice,
+            lane=lane,
+            folder=folder,
+            replicates=study.replicates,
+            conditions=design.count(),
+            measures=reading.names,
+            rows=rows,
+            planned=design.count() * study.replicates,
+            done=min(_of(inside, "done"), design.count() * study.replicates),
+            failed=_of(inside, *_FAILED),
+            parked=_of(inside, "parked"),
+            stopped_by_budget=_of(inside, "stopped_by_budget"),
+            forks=reading.forks,
+            outside=sum(sum(tally.by_status.values()) for tally in outside),
+            failures=tuple(reading.failures.most_common(_MOST_REASONS)),
+            money=Money(
+                spent_usd=total.spent_usd,
+                held_usd=total.held_usd,
+                doubts=total.doubts,
+                unknown_costs=total.unknown_costs,
+                budget_usd=study.budget.study_usd,
+            ),
+            calls=total.calls,
+            worked_on_by=archive.holder(),
+        )
+
+
+def declared_study(archive: Archive) -> tuple[Study, str]:
+    """The plan that is in force in this folder, and its lane."""
+    declared = last_declared(archive.facts_of(""))
+    if declared is None:
+        raise StoreError(
+            "nothing ever ran here",
+            where=str(archive.folder),
+            fix="`trialrun run` the study that belongs here",
+        )
+    stored = archive.texts([declared.document]).get(declared.document, "{}")
+    document = msgspec.json.decode(stored.encode("utf-8", "surrogatepass"), type=dict[str, object])
+    return archived(document), declared.lane
+
+
+@dataclass(kw_only=True, slots=True)
+class _Reading:
+    """What is gathered while the trials and their measures pass by."""
+
+    declared: Mapping[str, tuple[str, ...]]
+    """Measure → the labels that it may have."""
+    shown: set[str]
+    condition_of: dict[str, str] = field(default_factory=dict[str, str])
+    """Finished trials → their conditions."""
+    outcomes: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    measured: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
+    failures: Counter[str] = field(default_factory=Counter[str])
+    forks: int = 0
+
+    def take_states(self, archive: Archive) -> None:
+        for state in archive.trials():
+            if state.forked_from:
+                self.forks += state.status == "done"
+            elif state.status in _FAILED:
+                self.failures[state.reason] += 1
+            elif state.status == "done" and state.condition in self.shown:
+                self.condition_of[state.id] = state.condition
+                if state.values:
+                    self.outcomes[state.id] = state.values
+
+    def take_measures(self, archive: Archive) -> None:
+        if not self.declared or not self.condition_of:
+            return
+        for measure in archive.measures():
+            if measure.name in self.declared and measure.trial in self.condition_of:
+                self.measured.setdefault(measure.trial, {})[measure.name] = measure.value
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The declared measures; of a study that declares none, what its outcomes hold."""
+        if self.declared:
+            return tuple(self.declared)
+        found = dict.fromkeys(name for values in self.outcomes.values() for name in values)
+        return tuple(islice(found, _MOST_UNDECLARED))
+
+    def summaries(self) -> dict[str, dict[str, Summary]]:
+        """By condition and measure."""
+        trials: dict[str, list[str]] = {}
+        for trial, condition in self.condition_of.items():
+            trials.setdefault(condition, []).append(trial)
+        names = self.names
+        return {
+            condition: {
+                name: summarise(
+                    [self._value(trial, name) for trial in members], labels=self.declared.get(name, ())
+                )
+                for name in names
+            }
+            for condition, members in trials.items()
+        }
+
+    def _value(self, trial: str, name: str) -> object:
+        measured = self.measured.get(trial, {})
+        return measured[name] if name in measured else self.outcomes.get(trial, {}).get(name)
+
+
+def _declared_measures(study: Study) -> dict[str, tuple[str, ...]]:
+    judges = cast("Mapping[str, Mapping[str, object]]", study.document.get("judges") or {})
+    names = cast("list[str]", study.document.get("measures") or [])
+    return {
+        name: tuple(cast("list[str]", judges[name].get("labels") or [])) if name in judges else ()
+        for name in names
+    }
+
+
+def _in_file_order(study: Study, conditions: list[Condition]) -> list[Condition]:
+    """The conditions as the file lists factors and levels; a design is in the order of names."""
+    places = {
+        factor.name: {level.label: place for place, level in enumerate(factor.levels)}
+        for factor in study.factors
+    }
+    return sorted(conditions, key=lambda each: [places[name][each.levels[name].label] for name in places])
+
+
+def _rows(
+    study: Study, conditions: Iterable[Condition], tallies: list[Tally], reading: _Reading
+) -> tuple[ConditionRow, ...]:
+    by_id = {tally.condition: tally for tally in tallies}
+    summaries = reading.summaries()
+    nothing = {name: summarise([]) for name in reading.names}
+    rows: list[ConditionRow] = []
+    for condition in conditions:
+        tally = by_id.get(condition.id)
+        done = _of([tally], "done") if tally else 0
+        failed = _of([tally], *_FAILED) if tally else 0
+        rows.append(
+            ConditionRow(
+                condition=condition.id,
+                title=condition.title,
+                levels={factor.name: condition.levels[factor.name].label for factor in study.factors},
+                planned=study.replicates,
+                done=done,
+                failed=failed,
+                unfinished=sum(tally.by_status.values()) - done - failed if tally else 0,
+                spent_usd=tally.spent_usd if tally else _ZERO,
+                unknown_costs=tally.unknown_costs if tally else 0,
+                measures=summaries.get(condition.id, nothing),
+            )
+        )
+    return tuple(rows)
+
+
+def _in_plan(design: Design, first: list[Condition], tallies: list[Tally]) -> tuple[list[Tally], list[Tally]]:
+    """The tallies of conditions that the plan has, and the others."""
+    if design.count() > _FEW_CONDITIONS:
+        return tallies, []
+    planned = {each.id for each in (first if design.count() <= len(first) else design)}
+    # A fork that was planned and has not begun has no condition yet.
+    known = [tally for tally in tallies if tally.condition]
+    return [t for t in known if t.condition in planned], [t for t in known if t.condition not in planned]
+
+
+def _of(tallies: Iterable[Tally], *statuses: str) -> int:
+    return sum(tally.by_status.get(status, 0) for tally in tallies for status in statuses)

@@ -1,0 +1,102 @@
+"""What a command shows, as data: lines, pairs and tables. `screen` renders them with or without colours.
+
+Every text passes `defused` where it is rendered, so no command can forget it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trialrun.cli.defuse import defused, width_of
+
+Style = Literal["", "title", "loud", "dim", "good", "bad", "error", "added", "removed"]
+Align = Literal["left", "right"]
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A paragraph; an empty one is a gap."""
+
+    text: str = ""
+    style: Style = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Names with what belongs to them, in two columns."""
+
+    rows: Sequence[tuple[str, str]]
+    are_commands: bool = False
+    """The names are commands to copy, each with its reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The head of a column."""
+
+    title: str
+    align: Align = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under heads. A cell may have several lines."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A text to copy or to read as it is: never wrapped."""
+
+    text: str
+    style: Style = ""
+
+
+Block = Line | Pairs | Table | Verbatim
+GAP = Line()
+
+
+def plain(block: Block) -> list[str]:
+    """The block as aligned lines, for files and pipes: nothing is wrapped and nothing is cut."""
+    match block:
+        case Line() | Verbatim():
+            return defused(block.text).split("\n")
+        case Pairs():
+            return _pairs(block)
+        case Table():
+            return _table(block)
+
+
+def _pairs(block: Pairs) -> list[str]:
+    wide = max((width_of(name) for name, _ in block.rows), default=0)
+    lines: list[str] = []
+    for name, text in block.rows:
+        for place, part in enumerate(defused(text).split("\n")):
+            lines.append(f"{_padded(name if place == 0 else '', wide, 'left')}{_GAP}{part}".rstrip())
+    return lines
+
+
+def _table(block: Table) -> list[str]:
+    heads = [[column.title] for column in block.columns]
+    rows = [heads] + [[defused(cell).split("\n") for cell in row] for row in block.rows]
+    wide = [max(width_of(line) for row in rows for line in row[place]) for place in range(len(heads))]
+    lines: list[str] = []
+    for number, row in enumerate(rows):
+        for place in range(max((len(cell) for cell in row), default=1)):
+            cells = [cell[place] if place < len(cell) else "" for cell in row]
+            padded = [
+                _padded(cell, width, column.align)
+                for cell, width, column in zip(cells, wide, block.columns, strict=True)
+            ]
+            lines.append(_GAP.join(padded).rstrip())
+        if number == 0:
+            lines.append(_GAP.join("-" * width for width in wide))
+    return lines
+
+
+def _padded(text: str, width: int, align: Align) -> str:
+    space = " " * (width - width_of(text))
+    return space + text if align == "right" else text + space

@@ -1,0 +1,207 @@
+"""The table of conditions: rendered for people, and as data for `--json`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from trialrun.app.advice import Step, next_steps
+from trialrun.app.exits import Exit
+from trialrun.app.tables import ConditionRow, Money, StudyTable, table_of
+from trialrun.cli import amounts
+from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table
+from trialrun.cli.defuse import one_line
+from trialrun.cli.screen import Shown
+from trialrun.core.errors import TrialrunError
+from trialrun.stats.summary import Label, Summary
+
+_MOST_ROWS = 60
+_NONE = "–"
+_STANDING = {
+    Exit.DONE: "done",
+    Exit.SOME_FAILED: "ended, some trials failed",
+    Exit.BUDGET: "stopped by the budget",
+    Exit.PARKED: "waiting for answers",
+    Exit.INTERRUPTED: "not finished",
+}
+
+
+def shown(
+    folder: Path, named: str, *, exit_: Exit | None = None, error: TrialrunError | None = None
+) -> Shown:
+    """The table of a study, with the exit code of what was done or else of where it stands."""
+    table = table_of(folder)
+    data = data_of(table, named)
+    if error is not None:
+        data["stopped_by"] = {"what": error.what, "where": error.where, "fix": error.fix}
+    code = table.exit if exit_ is None else exit_
+    return Shown(data=data, blocks=lambda: blocks_of(table, named), exit=code, error=error)
+
+
+def blocks_of(table: StudyTable, named: str) -> list[Block]:
+    """Everything that is to be said about a study at this moment. `named` is how the user calls it."""
+    blocks: list[Block] = []
+    if table.is_rehearsal:
+        blocks += [Line("REHEARSAL: made up by a built-in model, no results of a real one", "loud"), GAP]
+    title = f"{table.study}: {_standing(table)}"
+    blocks.append(Line(title, "title"))
+    if table.question:
+        blocks.append(Line(one_line(table.question, 400), "dim"))
+    blocks += [GAP, _conditions(table), GAP]
+    if table.conditions > min(len(table.rows), _MOST_ROWS):
+        more = table.conditions - min(len(table.rows), _MOST_ROWS)
+        blocks += [
+            Line(f"… and {amounts.plural(more, 'condition')} more; `trialrun export` has all", "dim"),
+            GAP,
+        ]
+    blocks.append(Pairs(_facts(table)))
+    blocks += _failures(table)
+    if table.notice:
+        blocks += [GAP, Line(one_line(table.notice, 600), "bad")]
+    blocks += _steps(next_steps(table, named))
+    return blocks
+
+
+def data_of(table: StudyTable, named: str) -> dict[str, object]:
+    """The same for programs. Money is text, what is missing is null."""
+    return {
+        "study": table.study,
+        "question": table.question,
+        "notice": table.notice,
+        "lane": table.lane,
+        "rehearsal": table.is_rehearsal,
+        "folder": str(table.folder),
+        "standing": _standing(table),
+        "trials": {
+            "planned": table.planned,
+            "done": table.done,
+            "failed": table.failed,
+            "waiting": table.parked,
+            "stopped_by_budget": table.stopped_by_budget,
+            "forks": table.forks,
+            "outside_plan": table.outside,
+        },
+        "money": {**asdict(table.money), "left_usd": table.money.left_usd},
+        "calls": table.calls,
+        "replicates": table.replicates,
+        "condition_count": table.conditions,
+        "measures": list(table.measures),
+        "conditions": [asdict(row) for row in table.rows],
+        "failures": [{"reason": reason, "trials": count} for reason, count in table.failures],
+        "worked_on_by": table.worked_on_by
+        and {"pid": table.worked_on_by.pid, "host": table.worked_on_by.host},
+        "next": [{"command": command, "why": why} for command, why in next_steps(table, named)],
+    }
+
+
+def _standing(table: StudyTable) -> str:
+    if table.worked_on_by is not None:
+        return f"running, process {table.worked_on_by.pid} on {table.worked_on_by.host}"
+    return _STANDING.get(table.exit, "not finished")
+
+
+def _conditions(table: StudyTable) -> Table:
+    """One column per factor: levels are read down a column, not out of a title."""
+    factors = list(table.rows[0].levels) if table.rows else []
+    has_failed = any(row.failed for row in table.rows)
+    columns = [Column(name) for name in factors] or [Column("condition")]
+    columns.append(Column("done", "right"))
+    if has_failed:
+        columns.append(Column("failed", "right"))
+    columns += [Column(name, "right") for name in table.measures]
+    columns.append(Column("USD", "right"))
+    rows = [_row(row, factors, table.measures, has_failed=has_failed) for row in table.rows[:_MOST_ROWS]]
+    return Table(columns, rows)
+
+
+def _row(
+    row: ConditionRow, factors: Sequence[str], measures: Sequence[str], *, has_failed: bool
+) -> list[str]:
+    cells = [one_line(row.levels[name], 40) for name in factors] or ["all trials"]
+    cells.append(f"{row.done:,} of {row.planned:,}")
+    if has_failed:
+        cells.append(f"{row.failed:,}" if row.failed else "")
+    cells += [measured(row.measures[name]) for name in measures]
+    cells.append(amounts.usd(row.spent_usd) + (" + unknown" if row.unknown_costs else ""))
+    return cells
+
+
+def measured(summary: Summary) -> str:
+    """What one measure says in one condition, with its interval; how many values are missing, if any are."""
+    parts: list[str] = []
+    if summary.rate is not None:
+        parts.append(amounts.share(summary.rate.value, summary.rate.low, summary.rate.high))
+    if summary.numbers is not None:
+        mean = summary.numbers.mean
+        parts.append(amounts.interval(mean.value, mean.low, mean.high))
+    parts += _labels(summary.labels)
+    if summary.others:
+        parts.append(f"{summary.others} without a number")
+    if not summary.n:
+        return _NONE
+    if summary.missing:
+        parts.append(f"{summary.missing} missing")
+    return "\n".join(parts)
+
+
+def _labels(labels: Sequence[Label]) -> list[str]:
+    """The share of each label; of two, the first says it all."""
+    shown = labels[:1] if len(labels) == 2 else labels[:6]
+    more = [f"{len(labels) - 6} more labels"] if len(labels) > 6 else []
+    return [
+        f"{one_line(each.label, 24)} {amounts.share(each.share.value, each.share.low, each.share.high)}"
+        for each in shown
+    ] + more
+
+
+def _facts(table: StudyTable) -> list[tuple[str, str]]:
+    facts = [("trials", _trials(table)), ("money", money(table.money))]
+    facts.append(("results", str(table.folder)))
+    if table.measures:
+        facts.append(("reading", "mean or share of the finished trials, with its 95 % interval"))
+    return facts
+
+
+def _trials(table: StudyTable) -> str:
+    parts = [f"{table.done:,} of {amounts.plural(table.planned, 'trial')} done"]
+    for number, what in (
+        (table.failed, "failed"),
+        (table.parked, "waiting for an answer"),
+        (table.stopped_by_budget, "stopped by the budget"),
+    ):
+        if number:
+            parts.append(f"{number:,} {what}")
+    if table.forks:
+        parts.append(f"and {amounts.plural(table.forks, 'fork')}, outside the table")
+    if table.outside:
+        parts.append(f"and {table.outside:,} of conditions that are no longer planned")
+    return ", ".join(parts)
+
+
+def money(account: Money) -> str:
+    """`0.31 USD spent, 0.02 in doubt for 1 unconfirmed call, 4.67 left of 5.00`."""
+    parts = [f"{amounts.usd(account.spent_usd)} USD spent"]
+    if account.held_usd:
+        held = amounts.usd(account.held_usd, round_up=True)
+        parts.append(
+            f"{held} in doubt for {amounts.plural(account.doubts, 'unconfirmed call')}"
+            if account.doubts
+            else f"{held} held"
+        )
+    if account.unknown_costs:
+        parts.append(f"and an unknown cost of {amounts.plural(account.unknown_costs, 'call')}")
+    if account.left_usd is not None:
+        parts.append(f"{amounts.usd(account.left_usd)} left of {amounts.usd(account.budget_usd)}")
+    return ", ".join(parts)
+
+
+def _failures(table: StudyTable) -> list[Block]:
+    if not table.failures:
+        return []
+    rows = [(f"{count:,} ×", one_line(reason, 160)) for reason, count in table.failures]
+    return [GAP, Line("why trials failed", "title"), Pairs(rows)]
+
+
+def _steps(steps: Sequence[Step]) -> list[Block]:
+    if not steps:
+        return []
+    return [GAP, Line("next", "title"), Pairs(steps, are_commands=True)]

@@ -1,0 +1,122 @@
+"""The progress of a run, drawn in place on a terminal: a bar for each condition, money, pace, and why calls wait."""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as RichLive
+from rich.table import Table
+from rich.text import Text
+
+from trialrun.app.live import Live
+from trialrun.cli import amounts
+from trialrun.cli.blocks import Line, Style
+from trialrun.cli.colour import console_of, drawn, safe
+from trialrun.cli.wording import clock, money_of, trials_of
+
+_FRAME_S = 0.25
+_BAR = 20
+_OTHER_LINES = 7
+_NARROW = 60
+
+
+class Dashboard:
+    """Redraws at most four times a second; leaves nothing behind, for the results follow."""
+
+    def __init__(self, stream: TextIO, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._console = console_of(stream)
+        self._live = RichLive(
+            console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop"
+        )
+        self._monotonic = monotonic
+        self._began = monotonic()
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def update(self, live: Live, *, is_last: bool = False) -> None:
+        now = self._monotonic()
+        if now < self._next and not is_last:
+            return
+        self._next = now + _FRAME_S
+        self._live.update(frame(live, self._console, now - self._began), refresh=True)
+
+    def note(self, text: str, style: Style = "") -> None:
+        self._console.print(drawn(Line(text, style)))
+
+
+def frame(live: Live, console: Console, elapsed_s: float) -> RenderableType:
+    """One picture of the run, made for the window as it is now."""
+    width, height = console.size
+    parts: list[RenderableType] = [_head(live, elapsed_s)]
+    room = max(1, height - _OTHER_LINES)
+    parts.append(_bars(live, room, bar=_BAR if width >= _NARROW else 8))
+    parts.append(_facts(live))
+    return Group(*parts)
+
+
+def _head(live: Live, elapsed_s: float) -> Text:
+    head = Text(no_wrap=True, overflow="ellipsis")
+    head.append_text(safe(live.study, "bold"))
+    if live.lane == "rehearsal":
+        head.append("  ").append(" REHEARSAL ", "bold black on yellow")
+    head.append(f"  {clock(elapsed_s)}", "dim")
+    return head
+
+
+def _bars(live: Live, room: int, *, bar: int) -> RenderableType:
+    """Trials done of each condition. Too many for the window: those that are not done yet come first."""
+    rows = list(live.conditions)
+    more = live.more_conditions
+    if len(rows) > room:
+        rows.sort(key=lambda row: row[1] >= live.replicates)
+        more += len(rows) - (room - 1)
+        rows = rows[: room - 1]
+    grid = Table.grid(padding=(0, 2), expand=False)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(no_wrap=True, width=bar)
+    grid.add_column(no_wrap=True, justify="right")
+    for title, done in rows:
+        grid.add_row(safe(title), _bar(done, live.replicates, bar), f"{done:,}/{live.replicates:,}")
+    return Group(grid, Text(f"… and {amounts.plural(more, 'condition')} more", "dim")) if more else grid
+
+
+def _bar(done: int, whole: int, width: int) -> Text:
+    full = round(width * min(1.0, done / whole)) if whole else width
+    style = "green" if done >= whole else "cyan"
+    return Text("█" * full, style).append("░" * (width - full), "dim")
+
+
+def _facts(live: Live) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row("trials", safe(f"{trials_of(live)}, {live.open:,} open"))
+    grid.add_row("money", safe(money_of(live)))
+    grid.add_row("pace", safe(_pace(live)))
+    if live.waits:
+        grid.add_row("waits", safe("; ".join(live.waits[:2]), "yellow"))
+    if live.stop:
+        text = f"stopping: {live.stop}; {amounts.plural(live.in_flight, 'call')} in flight"
+        grid.add_row("", safe(text, "bold yellow"))
+    return grid
+
+
+def _pace(live: Live) -> str:
+    parts = [f"{amounts.plural(live.in_flight, 'call')} in flight, {live.calls:,} answered"]
+    if live.retries:
+        parts.append(f"{live.retries:,} repeated")
+    if live.trials_per_minute is not None:
+        parts.append(f"{live.trials_per_minute:.3g} trials/min")
+    if live.left_s is not None:
+        parts.append(f"about {amounts.duration(live.left_s)} left")
+    return ", ".join(parts)

@@ -1,0 +1,71 @@
+"""Carries out a run for `run`, `rehearse` and the demo: says what it will take, shows progress, ends with the table."""
+
+import asyncio
+
+from trialrun.app.clock import SystemClock
+from trialrun.app.exits import Exit
+from trialrun.app.lanes import Lanes
+from trialrun.app.live import Live
+from trialrun.app.previewing import preview
+from trialrun.app.running import Control, Options, Ran, run_study
+from trialrun.app.studies import Plan
+from trialrun.cli import amounts
+from trialrun.cli.conditions import shown
+from trialrun.cli.preview import expected, headline
+from trialrun.cli.progress import Progress, progress_on
+from trialrun.cli.screen import Screen, Shown
+from trialrun.cli.signals import stopping
+
+
+def carried_out(screen: Screen, plan: Plan, options: Options, *, named: str) -> Shown:
+    """Run the study, and show where it stands then."""
+    screen.folder = plan.folder
+    ran = asyncio.run(_run(screen, plan, options))
+    return shown(
+        plan.folder, named, exit_=ran.exit if ran else Exit.INTERRUPTED, error=ran.stopped_by if ran else None
+    )
+
+
+async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
+    """None: stopped at once, and nobody could ask how it ended."""
+    if not (plan.folder / "study.db").exists():
+        await _announce(screen, plan)
+    control = Control()
+    last: list[Live] = []
+
+    def watch(live: Live) -> None:
+        last[:] = [live]
+        progress.update(live)
+
+    with (
+        progress_on(screen) as progress,
+        stopping(control, lambda wish, name: _say(progress, last, wish, name)),
+    ):
+        try:
+            ran = await run_study(plan, options, watch=watch, control=control)
+        except asyncio.CancelledError:
+            if not control.was_used:
+                raise
+            return None
+        progress.update(ran.live, is_last=True)
+        return ran
+
+
+async def _announce(screen: Screen, plan: Plan) -> None:
+    """Trials, ceiling and time, before anything is spent; a study that cannot work ends here."""
+    found = await preview(plan, Lanes(plan, SystemClock()).prices)
+    screen.note(headline(found), "")
+    screen.note(expected(found), "")
+
+
+def _say(progress: Progress, last: list[Live], wish: int, name: str) -> None:
+    if wish == 1:
+        flying = last[0].in_flight if last else 0
+        calls = (
+            f"{amounts.plural(flying, 'call')} in flight will settle" if flying else "no call is in flight"
+        )
+        progress.note(f"{name}: starting nothing new; {calls}. Ctrl-C again stops at once.", "loud")
+    elif wish == 2:
+        progress.note(
+            "stopping at once; calls in flight are in doubt and stay counted at their ceilings", "loud"
+        )
