@@ -2,13 +2,15 @@
 
 import os
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from trialrun.app.studies import Plan, models_of
 from trialrun.core.ports import Clock, Provider
 from trialrun.providers.prices import GenaiPrices
-from trialrun.providers.registry import Providers
 from trialrun.providers.rehearsal import RehearsalProvider
+
+if TYPE_CHECKING:
+    from trialrun.providers.registry import Providers
 
 
 class Lanes:
@@ -17,13 +19,8 @@ class Lanes:
     def __init__(self, plan: Plan, clock: Clock) -> None:
         self.prices = GenaiPrices(plan.study.prices)
         self._plan = plan
-        self._providers = Providers(
-            plan.lane,
-            settings=os.environ,
-            clock=clock,
-            rehearsal=plan.study.rehearsal,
-            concurrency=max(64, plan.study.limits.open_trials),
-        )
+        self._clock = clock
+        self._providers: Providers | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -31,13 +28,26 @@ class Lanes:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._providers.close()
+        if self._providers is not None:
+            await self._providers.close()
 
     def route(self, model: str) -> Provider:
+        """The provider of a model."""
+        if self._providers is None:
+            # The HTTP client takes a while to import, and a plan has no need for it.
+            from trialrun.providers.registry import Providers
+
+            self._providers = Providers(
+                self._plan.lane,
+                settings=os.environ,
+                clock=self._clock,
+                rehearsal=self._plan.study.rehearsal,
+                concurrency=self._plan.study.limits.open_trials,
+            )
         return self._providers.provider_of(model)
 
     def check(self) -> None:
-        """Find every provider and key that the study needs, before anything is spent."""
+        """Every model of the study finds its provider, and the provider its key, before anything is spent."""
         for model in sorted(models_of(self._plan.study)):
             self.route(model)
 
