@@ -17,6 +17,9 @@ from trialrun.providers.rehearsal.values import NUMERIC, integer, number, text
 
 _TRIES = 12
 _DEEP = 6
+_RARE = ("abstain", "refus", "unsure", "unclear", "cannot", "unable", "error")
+"""A field with such a name says that there is no answer; a rehearsed judge seldom has none."""
+_SELDOM = 0.04
 _TOO_DEEP = 40
 # In this order: what `allOf` adds may be one more of each of the others.
 _WAYS = ("$ref", "anyOf", "oneOf", "if", "dependentSchemas", "allOf")
@@ -110,7 +113,7 @@ class Writer:
             case "null":
                 return None
             case "boolean":
-                return self.dice.happens(0.5)
+                return self.dice.happens(_SELDOM if name.lower().startswith(_RARE) else 0.5)
             case "integer":
                 return integer(rules, self.dice)
             case "number":
