@@ -85,3 +85,16 @@ def mistake_of(text: str, overrides: Mapping[str, object] | None = None) -> Mist
     found = mistakes_of(text, overrides)
     assert len(found) == 1, "\n\n".join(mistake.report() for mistake in found)
     return found[0]
+
+
+def check_mistake(more: str, *, line: int, what: str, fix: str) -> None:
+    """Lines added to the small study make this mistake, at this one of them, and no other line is blamed."""
+    text = SMALL + more + "\n"
+    number = len(SMALL.splitlines()) + line
+    found = mistakes_of(text)
+    first = next((mistake for mistake in found if what in mistake.what), found[0])
+    assert what in first.what
+    assert first.fix.startswith(fix)
+    assert (first.file, first.line) == ("study.yaml", number)
+    assert first.source == text.splitlines()[number - 1]
+    assert {mistake.line for mistake in found} == {number}, "one mistake must not look like many"

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialrun.core.source import DEEPEST, plain_value, read_source
+from trialrun.core.data import DEEPEST, plain_data
+from trialrun.core.source import plain_value, read_source
 from trialrun.core.writing import write_yaml
 
 
@@ -123,6 +124,13 @@ def test_anchors_cannot_describe_more_data_than_there_is_memory() -> None:
 def test_nesting_is_bounded_before_anything_is_built() -> None:
     source = read_source("a: " + "[" * 20_000 + "]" * 20_000, file="s.yaml")
     assert source.mistakes[0].what == f"values are nested deeper than {DEEPEST}"
+
+
+def test_a_program_cannot_give_data_that_contains_itself() -> None:
+    inner: list[object] = []
+    inner.append(inner)
+    _, wrong = plain_data({"a": inner})
+    assert wrong == [(f"values are nested deeper than {DEEPEST}", "make it flatter")]
 
 
 SCALARS = (

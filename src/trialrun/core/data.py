@@ -7,6 +7,9 @@ from typing import cast
 
 from trialrun.core.paths import Path, dotted
 
+DEEPEST = 50
+"""Values may be nested so deep, in a file as in a program; a value that contains itself is deeper."""
+
 
 def plain_data(value: object) -> tuple[object, list[tuple[str, str]]]:
     """The value as maps, lists and scalars, and what in it is none of these, each with a fix."""
@@ -15,6 +18,9 @@ def plain_data(value: object) -> tuple[object, list[tuple[str, str]]]:
 
 
 def _plain(value: object, path: Path, wrong: list[tuple[str, str]]) -> object:
+    if len(path) >= DEEPEST:
+        wrong.append((f"values are nested deeper than {DEEPEST}", "make it flatter"))
+        return None
     match value:
         case None | bool():
             return value

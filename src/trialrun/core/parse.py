@@ -5,7 +5,6 @@ every level into the study, check what is measured. Only the first step and a mi
 Nothing here touches the disk: files are read by the caller's `read`.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import cast
 from trialrun.core import paths
 from trialrun.core.arrangement import Arrangement, in_order, read_design
 from trialrun.core.catalogue import FIRST_PARTY, ProcedureFacts
+from trialrun.core.checks import check_measures, check_procedures, check_templates
 from trialrun.core.data import plain_data
 from trialrun.core.design import Design
 from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
@@ -25,17 +25,15 @@ from trialrun.core.mistakes import Mistakes, flag_text
 from trialrun.core.near import pick
 from trialrun.core.nouns import noun_of, resolved
 from trialrun.core.paths import Path, as_map
-from trialrun.core.rules import facts_of, place_of_procedure
+from trialrun.core.rules import facts_of
 from trialrun.core.source import Source, plain_value, read_source
 from trialrun.core.specs import Specs
 from trialrun.core.study import Factor, Study
-from trialrun.core.texts import Listing, ReadText, Texts, names_in
+from trialrun.core.texts import Listing, ReadText, Texts
 
 Data = Mapping[str, object]
-_DEFINED = r"^(?:async\s+def|def|class)\s+{0}\b|^{0}\s*[:=]"
 _MOST_CONDITIONS = 500
 """So many conditions are tried while a file is read; contradictions in later ones are found when they are planned."""
-_ANY_DEFINED = re.compile(r"^(?:async\s+def|def|class)\s+([A-Za-z]\w*)", re.MULTILINE)
 
 
 def parse_study(
@@ -138,9 +136,11 @@ class _Parser:
         self._check_flags(drafts)
         arrangement = read_design(self._design(), drafts, self.mistakes)
         factors = check_levels(self.document, drafts, arrangement, self.procedures, self.mistakes)
-        self._check_procedures(drafts)
-        self._check_templates(drafts)
-        self._check_measures()
+        used = self._used_procedures(drafts)
+        facts = [facts_of(name, self.procedures) for name in used]
+        check_procedures(used, self.texts, self.mistakes)
+        check_templates(self.document, drafts, facts, self.mistakes)
+        check_measures(self.document, facts, self.measures, self.mistakes)
         self.mistakes.raise_if_any()
         assert entry is not None  # noqa: S101  # no entry means mistakes
         return self._assembled(cast("StudyFile", entry), factors, arrangement)
@@ -227,74 +227,6 @@ class _Parser:
                     what = f"the factor `{draft.name}` varies `{paths.dotted(keys)}`, so the flag would change nothing"
                     self.mistakes.add(what, keys, "drop the flag, or the factor")
 
-    def _check_procedures(self, drafts: list[FactorDraft]) -> None:
-        """A procedure of the user must be in its file."""
-        for procedure, at in self._used_procedures(drafts).items():
-            place = place_of_procedure(procedure)
-            if place is None:
-                continue
-            file, name = place
-            text = self.texts.read(file)
-            if text is None:
-                fix = self.texts.missing_fix(file, "create it beside the study file")
-                self.mistakes.add(f"there is no file `{file}`", at, fix)
-            elif not re.search(_DEFINED.format(name), text, re.MULTILINE):
-                names: list[str] = _ANY_DEFINED.findall(text)
-                self.mistakes.add(
-                    f"`{file}` defines no `{name}`", at, pick(name, names, otherwise=f"define `{name}` in it")
-                )
-
-    def _check_templates(self, drafts: list[FactorDraft]) -> None:
-        """Names that a prompt asks for and nobody gives."""
-        facts = [facts_of(name, self.procedures) for name in self._used_procedures(drafts)]
-        if any(one is None or one.are_settings_free for one in facts):
-            return  # what an undescribed procedure fills in, nobody knows
-        filled_in = {name for one in facts if one for name in one.variables}
-        settings = [
-            s for draft in drafts for level in draft.levels for s in level.settings if s.keys[0] == "parties"
-        ]
-        parties = self.document.get("parties")
-        for party, entry in cast("Data", parties).items() if isinstance(parties, Mapping) else ():
-            mine = [(("parties", party), entry, ("parties", party))]
-            mine += [(s.keys, s.value, s.at) for s in settings if len(s.keys) > 1 and s.keys[1] == party]
-            given = set(filled_in)
-            prompts: list[tuple[str, Path]] = []
-            for keys, value, at in mine:
-                given.update(_values_in(keys, value))
-                prompts += _prompts_in(keys, value, at)
-            for prompt, at in prompts:
-                for name in sorted(names_in(prompt) - given):
-                    fix = pick(name, sorted(given), otherwise=f"add `parties.{party}.values.{name}`")
-                    self.mistakes.add(
-                        f"the prompt of `{party}` asks for `{name}`, which nobody gives", at, fix
-                    )
-
-    def _check_measures(self) -> None:
-        given = self.document.get("measures")
-        if not isinstance(given, list):
-            return
-        names = {key: list(as_map(self.document.get(key)) or ()) for key in ("judges", "parties")}
-        facts = facts_of(self.document.get("procedure"), self.procedures)
-        own = facts.measures if facts else ()
-        is_open = self.measures is None or facts is None or facts.are_settings_free
-        known = [*(self.measures or ()), *own]
-        for index, name in enumerate(cast("list[object]", given)):
-            at: Path = ("measures", index)
-            if not isinstance(name, str) or name in names["judges"] or place_of_procedure(name):
-                continue
-            party, dot, feature = name.partition(".")
-            per_party = [measure[2:] for measure in known if measure.startswith("*.")]
-            if dot and party not in names["parties"] and name not in known:
-                self.mistakes.add(f"there is no party `{party}`", at, pick(party, names["parties"]))
-            elif dot and not is_open and feature not in per_party and name not in known:
-                self.mistakes.add(f"there is no measure `{feature}` of a party", at, pick(feature, per_party))
-            elif not dot and not is_open and name not in known:
-                choice = [*names["judges"], *(m for m in known if not m.startswith("*."))]
-                fix = pick(name, choice, otherwise=f"add `judges.{name}`")
-                self.mistakes.add(f"there is no judge or measure `{name}`", at, fix)
-            if name in cast("list[object]", given)[:index]:
-                self.mistakes.add(f"the measure `{name}` stands there twice", at, "keep one")
-
     def _check_conditions(self, study: Study) -> None:
         """Levels that suit the study one by one may still contradict each other."""
         design, specs = Design(study), Specs(study, lambda _: "")
@@ -331,26 +263,3 @@ def _notes(study: Study) -> Iterator[str]:
         for level in factor.levels:
             if study.listed and level.label not in used:
                 yield f"the level `{level.label}` of `{factor.name}` is in no condition"
-
-
-def _values_in(keys: paths.Keys, value: object) -> set[str]:
-    match keys:
-        case (_, _, "values", name, *_):
-            return {name}
-        case (_, _, "values"):
-            return set(cast("Data", value)) if isinstance(value, Mapping) else set()
-        case (_, _):
-            return _values_in((*keys, "values"), paths.get(value, ("values",)))
-        case _:
-            return set()
-
-
-def _prompts_in(keys: paths.Keys, value: object, at: Path) -> list[tuple[str, Path]]:
-    match keys, value:
-        case (_, _, "prompt"), str():
-            return [(value, at)]
-        case (_, _), Mapping():
-            prompt = cast("Data", value).get("prompt")
-            return [(prompt, (*at, "prompt"))] if isinstance(prompt, str) else []
-        case _:
-            return []

@@ -12,11 +12,10 @@ from typing import Any, cast
 
 import yaml
 
-from trialrun.core.data import is_unicode
+from trialrun.core.data import DEEPEST, is_unicode
 from trialrun.core.errors import Mistake
 from trialrun.core.paths import Path
 
-DEEPEST = 50
 MOST_REPEATED = 20_000
 """So many values may come out of anchors; without a bound, ten lines can describe more data than there is memory."""
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")

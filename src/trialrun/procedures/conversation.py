@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from trialrun.core.calls import Message, Reply
-from trialrun.core.catalogue import PartyFacts, ProcedureFacts, SettingFacts
+from trialrun.core.catalogue import FIRST_PARTY, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.ports import Lab, Outcome
 from trialrun.core.study import Party, Trial
 from trialrun.procedures.judging import judge_all
@@ -22,7 +22,9 @@ FACTS = ProcedureFacts(
             default=10, kind="int", minimum=1, help="A turn is one utterance of each party."
         ),
         "first": SettingFacts(
-            kind="party", help="Who speaks first; the first party of the file if not given."
+            default=FIRST_PARTY,
+            kind="party",
+            help="Who speaks first; the first party of the file if not given.",
         ),
         "opening": SettingFacts(
             default="The conversation begins. You speak first.",
