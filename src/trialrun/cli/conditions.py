@@ -26,19 +26,25 @@ _STANDING = {
 
 
 def shown(
-    folder: Path, named: str, *, exit_: Exit | None = None, error: TrialrunError | None = None
+    folder: Path,
+    named: str,
+    *,
+    exit_: Exit | None = None,
+    error: TrialrunError | None = None,
+    steps: Sequence[Step] | None = None,
 ) -> Shown:
     """The table of a study, with the exit code of what was done or else of where it stands."""
     table = table_of(folder)
-    data = data_of(table, named)
+    advised = next_steps(table, named) if steps is None else steps
+    data = data_of(table, advised)
     if error is not None:
         data["stopped_by"] = {"what": error.what, "where": error.where, "fix": error.fix}
     code = table.exit if exit_ is None else exit_
-    return Shown(data=data, blocks=lambda: blocks_of(table, named), exit=code, error=error)
+    return Shown(data=data, blocks=lambda: blocks_of(table, advised), exit=code, error=error)
 
 
-def blocks_of(table: StudyTable, named: str) -> list[Block]:
-    """Everything that is to be said about a study at this moment. `named` is how the user calls it."""
+def blocks_of(table: StudyTable, steps: Sequence[Step]) -> list[Block]:
+    """Everything that is to be said about a study at this moment, and what may follow."""
     blocks: list[Block] = []
     if table.is_rehearsal:
         blocks += [Line("REHEARSAL: made up by a built-in model, no results of a real one", "loud"), GAP]
@@ -57,11 +63,11 @@ def blocks_of(table: StudyTable, named: str) -> list[Block]:
     blocks += _failures(table)
     if table.notice:
         blocks += [GAP, Line(one_line(table.notice, 600), "bad")]
-    blocks += _steps(next_steps(table, named))
+    blocks += _steps(steps)
     return blocks
 
 
-def data_of(table: StudyTable, named: str) -> dict[str, object]:
+def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
     """The same for programs. Money is text, what is missing is null."""
     return {
         "study": table.study,
@@ -89,7 +95,7 @@ def data_of(table: StudyTable, named: str) -> dict[str, object]:
         "failures": [{"reason": reason, "trials": count} for reason, count in table.failures],
         "worked_on_by": table.worked_on_by
         and {"pid": table.worked_on_by.pid, "host": table.worked_on_by.host},
-        "next": [{"command": command, "why": why} for command, why in next_steps(table, named)],
+        "next": [{"command": command, "why": why} for command, why in steps],
     }
 
 
@@ -154,7 +160,8 @@ def _labels(labels: Sequence[Label]) -> list[str]:
 
 
 def _facts(table: StudyTable) -> list[tuple[str, str]]:
-    facts = [("trials", _trials(table)), ("money", money(table.money))]
+    paid = " (rehearsed: nothing was paid)" if table.is_rehearsal else ""
+    facts = [("trials", _trials(table)), ("money", money(table.money) + paid)]
     facts.append(("results", str(table.folder)))
     if table.measures:
         facts.append(("reading", "mean or share of the finished trials, with its 95 % interval"))

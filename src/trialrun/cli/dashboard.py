@@ -14,7 +14,7 @@ from trialrun.app.live import Live
 from trialrun.cli import amounts
 from trialrun.cli.blocks import Line, Style
 from trialrun.cli.colour import console_of, drawn, safe
-from trialrun.cli.wording import clock, money_of, trials_of
+from trialrun.cli.wording import calls_of, clock, left_of, money_of, trials_of
 
 _FRAME_S = 0.25
 _BAR = 20
@@ -112,11 +112,9 @@ def _facts(live: Live) -> RenderableType:
 
 
 def _pace(live: Live) -> str:
-    parts = [f"{amounts.plural(live.in_flight, 'call')} in flight, {live.calls:,} answered"]
-    if live.retries:
-        parts.append(f"{live.retries:,} repeated")
+    parts = [calls_of(live)]
     if live.trials_per_minute is not None:
         parts.append(f"{live.trials_per_minute:.3g} trials/min")
     if live.left_s is not None:
-        parts.append(f"about {amounts.duration(live.left_s)} left")
+        parts.append(left_of(live.left_s))
     return ", ".join(parts)

@@ -21,11 +21,11 @@ from trialrun.core.errors import StudyMistakes, TrialrunError
 _PROGRAM = "trialrun"
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], program: click.Command = commands) -> int:
     """Carry out one command."""
     screen = Screen.of(arguments)
     try:
-        answer = commands.main(list(arguments), prog_name=_PROGRAM, standalone_mode=False, obj=screen)
+        answer = program.main(list(arguments), prog_name=_PROGRAM, standalone_mode=False, obj=screen)
     except BaseException as error:  # noqa: BLE001  # the outermost boundary: everything ends in an exit code
         return _failed(screen, _told(error))
     if isinstance(answer, Shown):

@@ -1,7 +1,9 @@
 """Carries out a run for `run`, `rehearse` and the demo: says what it will take, shows progress, ends with the table."""
 
 import asyncio
+from collections.abc import Sequence
 
+from trialrun.app.advice import Step
 from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit
 from trialrun.app.lanes import Lanes
@@ -17,13 +19,15 @@ from trialrun.cli.screen import Screen, Shown
 from trialrun.cli.signals import stopping
 
 
-def carried_out(screen: Screen, plan: Plan, options: Options, *, named: str) -> Shown:
-    """Run the study, and show where it stands then."""
+def carried_out(
+    screen: Screen, plan: Plan, options: Options, *, named: str, steps: Sequence[Step] | None = None
+) -> Shown:
+    """Run the study, and show where it stands then, with what the user may do next."""
     screen.folder = plan.folder
     ran = asyncio.run(_run(screen, plan, options))
-    return shown(
-        plan.folder, named, exit_=ran.exit if ran else Exit.INTERRUPTED, error=ran.stopped_by if ran else None
-    )
+    if ran is None:
+        return shown(plan.folder, named, exit_=Exit.INTERRUPTED, steps=steps)
+    return shown(plan.folder, named, exit_=ran.exit, error=ran.stopped_by, steps=steps)
 
 
 async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
@@ -42,7 +46,9 @@ async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
         stopping(control, lambda wish, name: _say(progress, last, wish, name)),
     ):
         try:
-            ran = await run_study(plan, options, watch=watch, control=control)
+            ran = await run_study(
+                plan, options, watch=watch, control=control, tell=lambda line: progress.note(f"note: {line}")
+            )
         except asyncio.CancelledError:
             if not control.was_used:
                 raise

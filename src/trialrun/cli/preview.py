@@ -6,6 +6,7 @@ from dataclasses import asdict
 from itertools import islice
 
 from trialrun.app.previewing import Contrast, Preview, Prompt, contrasts_of, prompts_of
+from trialrun.app.studies import models_of
 from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table, Verbatim
 from trialrun.cli.defuse import one_line
@@ -34,13 +35,27 @@ def expected(found: Preview) -> str:
     if whole.cost_usd is not None:
         cost = f"{_from_to(amounts.usd(whole.cost_usd.low), amounts.usd(whole.cost_usd.high))} USD"
     ceiling = ""
-    if whole.ceiling_usd is not None:
+    if whole.ceiling_usd == 0:
+        cost = "free"
+    elif whole.ceiling_usd is not None:
         ceiling = f", never above {amounts.usd(whole.ceiling_usd, round_up=True)}"
     budget = plan.study.budget.study_usd
     capped = f", budget {amounts.usd(budget)}" if budget is not None else ""
-    time = _from_to(amounts.duration(found.duration_s.low), amounts.duration(found.duration_s.high))
     side_by_side = amounts.plural(min(plan.study.limits.open_trials, found.trials), "open trial")
-    return f"{plan.lane}: {cost}{ceiling}{capped}; {time} at {side_by_side}"
+    return f"{plan.lane}: {cost}{ceiling}{capped}; {_time(found)} at {side_by_side}"
+
+
+def _time(found: Preview) -> str:
+    """As long as the real models take; a rehearsal is faster, or does not wait at all."""
+    low, high, speed = found.duration_s.low, found.duration_s.high, 1.0
+    if found.plan.lane == "rehearsal":
+        rehearsed = found.plan.study.rehearsal.speed
+        if rehearsed is None:
+            return "no waiting"
+        speed = rehearsed
+    elif any(model.startswith("local/") for model in models_of(found.plan.study)):
+        return "as long as this machine takes"
+    return _from_to(amounts.duration(low / speed), amounts.duration(high / speed))
 
 
 def blocks_of(found: Preview, named: str, *, with_prompts: bool, with_trials: bool) -> Iterator[Block]:
@@ -155,6 +170,7 @@ def _prompts(found: Preview) -> Iterator[Block]:
     first = found.walked[0]
     yield GAP
     yield Line(f"first requests of each party, for {first.condition.title}", "title")
+    yield Line("what was said before them is rehearsed", "dim")
     for prompt in prompts_of(first.short):
         yield GAP
         purpose = f" ({prompt.purpose})" if prompt.purpose and prompt.purpose != prompt.party else ""

@@ -6,14 +6,29 @@ from trialrun.cli import amounts
 
 def line_of(live: Live) -> str:
     """Where a run stands, in one line."""
-    parts = [trials_of(live), money_of(live)]
-    if live.trials_per_minute is not None and live.left_s is not None:
-        parts.append(f"{live.trials_per_minute:.3g} trials/min, about {amounts.duration(live.left_s)} left")
+    parts = [trials_of(live), calls_of(live), money_of(live)]
+    if live.left_s is not None:
+        parts.append(left_of(live.left_s))
     parts += live.waits[:1]
     if live.stop:
         parts.append(f"stopping: {live.stop}; {amounts.plural(live.in_flight, 'call')} in flight")
     mark = "rehearsal, " if live.lane == "rehearsal" else ""
     return mark + "; ".join(parts)
+
+
+def calls_of(live: Live) -> str:
+    """`312 calls answered, 24 in flight`."""
+    parts = [f"{amounts.plural(live.calls, 'call')} answered"]
+    if live.in_flight:
+        parts.append(f"{live.in_flight:,} in flight")
+    if live.retries:
+        parts.append(f"{live.retries:,} repeated")
+    return ", ".join(parts)
+
+
+def left_of(seconds: float) -> str:
+    """`about 4 min left`."""
+    return f"about {amounts.duration(seconds)} left" if seconds >= 1 else "nearly done"
 
 
 def trials_of(live: Live) -> str:
