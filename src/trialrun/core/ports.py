@@ -256,6 +256,7 @@ class Journal(Protocol):
     J1. Facts become durable in the order in which they were appended.
     J2. When `commit` returns, everything appended before it is durable.
     J3. After a failed commit nothing later is accepted: the journal never has a hole.
+    J4. A read shows everything that a finished commit covers; what was appended since may show or not.
     """
 
     def append(
@@ -276,7 +277,7 @@ class Journal(Protocol):
         ...
 
     async def texts(self, hashes: Iterable[str]) -> dict[str, str]:
-        """The stored texts of these hashes."""
+        """The stored texts of these hashes; unknown ones are left out."""
         ...
 
     async def states(self, trials: Sequence[str]) -> dict[str, TrialState]:

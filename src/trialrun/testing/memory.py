@@ -35,7 +35,8 @@ class MemoryJournal:
         self._states: dict[str, TrialState] = {}
         self._commands: list[Command] = []
         self._posted = 0
-        self._is_closed = False
+        self._refuses: StoreError | None = None
+        self._is_broken = False
         self.answers: dict[int, str] = {}
         self.live: dict[str, object] = {}
 
@@ -61,6 +62,10 @@ class MemoryJournal:
     async def commit(self) -> None:
         """Make everything appended so far readable."""
         self._must_accept()
+        if self._is_broken and self._pending:
+            self.abandon()
+            self._refuses = StoreError("the disk is full", where="in memory", fix="make room")
+            self._must_accept()
         pending, self._pending = self._pending, []
         for row in pending:
             _, trial, at, body = row
@@ -127,13 +132,28 @@ class MemoryJournal:
 
     async def close(self) -> None:
         """Commit what is left; nothing more is accepted."""
-        if not self._is_closed:
+        if self._refuses is None:
             await self.commit()
-            self._is_closed = True
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go without committing what is pending, as a process does that is killed."""
+        self._pending.clear()
+        self._pending_texts.clear()
+        self._refuses = self._refuses or StoreError("the journal is closed", where="in memory")
+
+    def reopen(self) -> None:
+        """Accept again, with what was committed, as a file does that the next process opens."""
+        self._refuses = None
+        self._seq = max((rows[-1][0] for rows in self._facts.values()), default=0)
+
+    def break_down(self) -> None:
+        """Let the next commit fail, and everything after it."""
+        self._is_broken = True
 
     def _must_accept(self) -> None:
-        if self._is_closed:
-            raise StoreError("the journal is closed", where="in memory")
+        if self._refuses is not None:
+            raise StoreError(self._refuses.what, where=self._refuses.where, fix=self._refuses.fix)
 
 
 def _text(body: bytes) -> str:
