@@ -1,5 +1,6 @@
 """The JSON Schema that editors read says what the parser says."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from tests.core.studies import SMALL
 from tests.core.test_parse import FULL
 from trialrun.core.document import STUDY_KEYS, StudyFile, json_schema
 from trialrun.core.source import read_source
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +38,11 @@ def test_the_schema_names_its_dialect_and_describes_every_key() -> None:
 @pytest.mark.parametrize("text", [SMALL, FULL])
 def test_valid_studies_pass(validator: Any, text: str) -> None:
     assert [error.message for error in validator.iter_errors(data_of(text))] == []
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/study.yaml")), ids=lambda file: file.parent.name)
+def test_the_examples_pass(validator: Any, file: Path) -> None:
+    assert [error.message for error in validator.iter_errors(data_of(file.read_text(encoding="utf-8")))] == []
 
 
 @pytest.mark.parametrize(
