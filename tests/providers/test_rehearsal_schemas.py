@@ -1,14 +1,19 @@
 """The rehearsal lane fills any reasonable JSON Schema. The oracle is the validator of the `jsonschema` package."""
 
+import asyncio
+import contextlib
+import time
 from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trialrun.core import chance
-from trialrun.providers.rehearsal import schemas
+from trialrun.core.calls import Call, Message, Request
+from trialrun.core.errors import RequestRefused
+from trialrun.providers.rehearsal import RehearsalProvider, schemas
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.instances import Writer
 
@@ -301,3 +306,100 @@ def test_instances_of_special_schemas_are_valid(name: str) -> None:
 def test_an_impossible_schema_is_said_to_be_so(schema: Schema) -> None:
     with pytest.raises(schemas.Unsatisfiable):
         instance(schema, 1)
+
+
+KEYWORDS = st.sampled_from(
+    [
+        "type",
+        "enum",
+        "const",
+        "properties",
+        "required",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "format",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "$ref",
+        "additionalProperties",
+        "patternProperties",
+        "contains",
+        "minProperties",
+        "dependentRequired",
+        "dependentSchemas",
+        "propertyNames",
+        "uniqueItems",
+        "minContains",
+        "$defs",
+    ]
+)
+junk = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-5, 10**7),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from(
+            ["string", "object", "array", "integer", "#", "#/$defs/a", "(", "^a{99999}$", "(?=x)"]
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(KEYWORDS | names, inner, max_size=4)
+    ),
+    max_leaves=15,
+)
+
+
+@settings(max_examples=300)
+@given(schema=st.dictionaries(KEYWORDS, junk, max_size=5), seed=st.integers(0, 2**32))
+def test_a_schema_that_makes_no_sense_is_refused_or_answered_and_never_breaks(
+    schema: Schema, seed: int
+) -> None:
+    request = Request(model="m/x", messages=(Message("user", "Judge."),), max_tokens=200, schema=schema)
+    this = Call(
+        trial="t",
+        condition="c",
+        address="1",
+        party="",
+        purpose="",
+        turn=1,
+        request=request,
+        key=chance.derive(b"junk", seed),
+    )
+    with contextlib.suppress(RequestRefused):
+        raw = asyncio.run(RehearsalProvider().send(this, b"", attempt=1, timeout_s=5))
+        assert RehearsalProvider().meter(raw) is not None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "minItems": 10**9},
+        {"type": "string", "minLength": 10**9},
+        {"type": "object", "minProperties": 10**9},
+        {"type": "string", "pattern": "^(?!x).*(a+)+$"},
+        {"$ref": "#"},
+        {"allOf": [{"anyOf": [{"not": {}}] * 9}] * 9},
+    ],
+)
+def test_a_hopeless_schema_is_given_up_soon(schema: Schema) -> None:
+    began = time.process_time()
+    request = Request(model="m/x", messages=(Message("user", "Judge."),), max_tokens=200, schema=schema)
+    this = Call(
+        trial="t", condition="c", address="1", party="", purpose="", turn=1, request=request, key=b"k" * 32
+    )
+    asyncio.run(RehearsalProvider().send(this, b"", attempt=1, timeout_s=5))
+    assert time.process_time() - began < 5

@@ -10,6 +10,7 @@ from typing import cast
 import msgspec
 
 from trialrun.core.calls import Call, Message
+from trialrun.core.errors import RequestRefused
 from trialrun.providers.rehearsal.choices import Options, may_offer, options_in, said_before
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.hearing import number_in, topics_in
@@ -98,20 +99,29 @@ def _choice(
 
 
 def _data(schema: dict[str, object], part: Part, dice: Dice, topics: Sequence[str], room_bytes: int) -> str:
-    """An instance as compact JSON; a smaller one when the first is too long for the limit."""
-    text = ""
-    for is_brief in (False, True):
+    """An instance as compact JSON: full, or brief where that is too long, or of the right shape at least."""
+    data = b"{}"
+    for is_brief, is_lenient in ((False, False), (True, False), (True, True)):
         writer = Writer(
-            root=schema, dice=dice, sentence=lambda: sentence(part.role, dice, topics), is_brief=is_brief
+            root=schema,
+            dice=dice,
+            sentence=lambda: sentence(part.role, dice, topics),
+            is_brief=is_brief,
+            is_lenient=is_lenient,
         )
         try:
-            text = msgspec.json.encode(writer.value(schema)).decode()
+            data = msgspec.json.encode(writer.value(schema))
         except Unsatisfiable:
-            # A real model answers something, too; what does not fit is the caller's to notice.
-            text = text or "{}"
-        if len(text) <= room_bytes and text != "{}":
+            continue
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError, re.error) as error:
+            raise RequestRefused(
+                f"the schema cannot be read: {error} (rehearsed)",
+                status=400,
+                fix="check the JSON Schema of the request",
+            ) from error
+        if len(data) <= room_bytes or is_brief:
             break
-    return text
+    return data.decode()
 
 
 def _keys_asked_for(messages: Sequence[Message]) -> Mapping[str, str]:

@@ -4,8 +4,9 @@ Property names guide the content: a `reason` becomes a sentence about what was s
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
 from typing import cast
 
 from trialrun.providers.rehearsal import schemas
@@ -21,6 +22,9 @@ _RARE = ("abstain", "refus", "unsure", "unclear", "cannot", "unable", "error")
 """A field with such a name says that there is no answer; a rehearsed judge seldom has none."""
 _SELDOM = 0.04
 _TOO_DEEP = 40
+_MOST_ITEMS = 1_000
+_MOST_STEPS = 20_000
+"""Schemas may ask for more than fits into any reply, or be hopeless in exponentially many ways."""
 # In this order: what `allOf` adds may be one more of each of the others.
 _WAYS = ("$ref", "anyOf", "oneOf", "if", "dependentSchemas", "allOf")
 _HARD = (*_WAYS, "not", "contains", "patternProperties", "propertyNames")
@@ -35,13 +39,16 @@ class Writer:
     sentence: Callable[[], str]
     is_brief: bool = False
     """As little as the schema allows: for a reply that has to be short."""
+    is_lenient: bool = False
+    """The right shape, where what we know how to build cannot keep every rule."""
+    steps: Iterator[int] = field(default_factory=count)
 
     def value(self, schema: object, name: str = "", depth: int = 0) -> object:
         """An instance of `schema`; raises Unsatisfiable when none is found."""
         rules = schemas.as_schema(schema)
-        if rules is None or depth > _TOO_DEEP:
+        if rules is None or depth > _TOO_DEEP or next(self.steps) > _MOST_STEPS:
             raise Unsatisfiable(name)
-        is_hard = any(keyword in rules for keyword in _HARD)
+        is_hard = any(keyword in rules for keyword in _HARD) and not self.is_lenient
         failure = Unsatisfiable(name)
         for attempt in range(_TRIES if is_hard or "enum" in rules else 1):
             try:
@@ -123,10 +130,17 @@ class Writer:
             case "object":
                 return self._object(rules, depth)
             case _:
-                return text(rules, name, self.dice, self.sentence, is_brief=self.is_brief)
+                return text(
+                    rules,
+                    name,
+                    self.dice,
+                    self.sentence,
+                    is_brief=self.is_brief,
+                    is_lenient=self.is_lenient,
+                )
 
     def _checked(self, value: object, rules: Schema) -> object:
-        if not schemas.fits(value, rules, self.root):
+        if not self.is_lenient and not schemas.fits(value, rules, self.root):
             raise Unsatisfiable("the listed value is excluded elsewhere")
         return value
 
@@ -160,6 +174,8 @@ class Writer:
             wanted = min(wanted, most)
         contained = schemas.count_of(rules, "minContains") if "minContains" in rules else 1
         wanted = max(wanted, contained or 0) if "contains" in rules else wanted
+        if wanted > _MOST_ITEMS:
+            raise Unsatisfiable("too many items")
         items = list[object]()
         for at in range(wanted):
             schema = firsts[at] if at < len(firsts) else rest
@@ -192,6 +208,8 @@ class Writer:
         properties, patterns = schemas.named(rules, "properties"), schemas.named(rules, "patternProperties")
         required = [str(name) for name in schemas.parts(rules, "required")]
         least, most = schemas.count_of(rules, "minProperties") or 0, schemas.count_of(rules, "maxProperties")
+        if least > _MOST_ITEMS:
+            raise Unsatisfiable("too many properties")
         needed = schemas.named(rules, "dependentRequired")
         built = dict[str, object]()
         room = max(len(required), most if most is not None else len(properties) + least + len(required))

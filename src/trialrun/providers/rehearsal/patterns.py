@@ -21,6 +21,7 @@ _ESCAPES = {
 _SETS = {"d": string.digits, "w": string.ascii_letters + string.digits + "_", "s": " \t\n"}
 _PRINTABLE = "".join(chr(code) for code in range(32, 127))
 _MOST_REPEATS = 4
+_MOST_COUNTED = 1_000
 _TRIES = 20
 
 
@@ -91,6 +92,8 @@ class _Writer:
                     raise Unsupported(self._pattern)
                 low = int(found[1] or 0)
                 high = int(found[3]) if found[3] else low + _MOST_REPEATS + self._extra if found[2] else low
+                if max(low, high) > _MOST_COUNTED:
+                    raise Unsupported(self._pattern)
                 self._at += len(found[0]) - 1
             case _:
                 return atom

@@ -9,6 +9,7 @@ from trialrun.providers.rehearsal.lexicon import WORDS
 from trialrun.providers.rehearsal.patterns import Unsupported, text_matching
 from trialrun.providers.rehearsal.schemas import Schema, Unsatisfiable
 
+_LONGEST = 100_000
 NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
@@ -72,17 +73,20 @@ def number(rules: Schema, name: str, dice: Dice) -> int | float:
     return value
 
 
-def text(rules: Schema, name: str, dice: Dice, sentence: Callable[[], str], *, is_brief: bool) -> str:
+def text(
+    rules: Schema, name: str, dice: Dice, sentence: Callable[[], str], *, is_brief: bool, is_lenient: bool
+) -> str:
     shortest = schemas.count_of(rules, "minLength") or 0
     longest = schemas.count_of(rules, "maxLength")
     pattern, form = rules.get("pattern"), rules.get("format")
-    if longest is not None and longest < shortest:
-        raise Unsatisfiable("maxLength below minLength")
+    if shortest > _LONGEST or (longest is not None and longest < shortest):
+        raise Unsatisfiable("no text has such a length")
     if isinstance(pattern, str):
         try:
             return text_matching(pattern, dice, shortest=shortest, longest=longest)
         except Unsupported as error:
-            raise Unsatisfiable(f"pattern {pattern}") from error
+            if not is_lenient:
+                raise Unsatisfiable(f"pattern {pattern}") from error
     if isinstance(form, str) and (spelled := formatted(form, dice)):
         return spelled
     return _fitted(_prose(name, dice, sentence, is_brief=is_brief), sentence, shortest, longest)
