@@ -85,12 +85,20 @@ def test_every_requirement_is_one_version_pinned_by_hash(path: Path):
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
 
 
+def members(name: str, groups: dict[str, list[Any]]) -> list[str]:
+    """The requirements of a group, with those of the groups that it includes."""
+    included = (
+        members(entry["include-group"], groups) if isinstance(entry, dict) else [entry] for entry in groups[name]
+    )
+    return list(chain.from_iterable(included))
+
+
 def test_every_declared_dependency_is_among_the_pins():
     declared = project()
     groups = declared["dependency-groups"]
     extras = chain.from_iterable(declared["project"]["optional-dependencies"].values())
     wanted = {
-        "dev": [*declared["project"]["dependencies"], *extras, *groups["dev"]],
+        "dev": [*declared["project"]["dependencies"], *extras, *members("dev", groups)],
         "bootstrap": groups["bootstrap"],
         "model": groups["model"],
     }
