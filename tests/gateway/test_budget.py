@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
@@ -48,7 +49,8 @@ class AuditedJournal(MemoryJournal):
         super().__init__(clock=clock)
         self.budget = budget
         self.folds: dict[str, TrialState] = {}
-        self.highest = Decimal(0)
+        self.committed_usd = Decimal(0)
+        self.by_condition: dict[str, Decimal] = defaultdict(Decimal)
 
     def append(
         self,
@@ -58,18 +60,20 @@ class AuditedJournal(MemoryJournal):
     ) -> None:
         super().append(trial, facts, texts)
         fold = self.folds.setdefault(trial, TrialState(id=trial))
+        before = fold.spent_usd + fold.held_usd
         for fact in facts:
             assert not isinstance(fact, f.StudyFact)
             fold.apply(fact, 0.0)
-        assert self.budget.trial_usd is None or fold.spent_usd + fold.held_usd <= self.budget.trial_usd
-        total = sum((each.spent_usd + each.held_usd for each in self.folds.values()), Decimal(0))
-        self.highest = max(self.highest, total)
-        assert self.budget.study_usd is None or total <= self.budget.study_usd
-        if self.budget.condition_usd is not None:
-            mine = trial.split("/", maxsplit=1)[0]
-            sums = [each for name, each in self.folds.items() if name.split("/")[0] == mine]
-            committed = sum((each.spent_usd + each.held_usd for each in sums), Decimal(0))
-            assert committed <= self.budget.condition_usd
+        after = fold.spent_usd + fold.held_usd
+        condition = trial.split("/", maxsplit=1)[0]
+        self.committed_usd += after - before
+        self.by_condition[condition] += after - before
+        for committed, cap in (
+            (after, self.budget.trial_usd),
+            (self.by_condition[condition], self.budget.condition_usd),
+            (self.committed_usd, self.budget.study_usd),
+        ):
+            assert cap is None or committed <= cap
 
 
 class AuditedLedger(Ledger):

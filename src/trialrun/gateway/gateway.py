@@ -131,14 +131,14 @@ class Gateway:
     async def _attempt(self, sending: _Sending, attempt: int) -> Answer:
         await self.purse.hold(sending.call, sending.held_usd)
         try:
-            await self.pacer.enter(sending.model, sending.tokens)
+            entered_at = await self.pacer.enter(sending.model, sending.tokens)
         except BaseException:
             self.purse.release(sending.call, sending.held_usd)
             raise
         usage: Usage | None = None
         try:
             await self._announce(sending, attempt)
-            raw = await self._send(sending, attempt)
+            raw = await self._send(sending, attempt, entered_at)
             usage = sending.provider.meter(raw)
         finally:
             self.pacer.leave(
@@ -170,7 +170,7 @@ class Gateway:
             self.purse.release(call, sending.held_usd)
             raise
 
-    async def _send(self, sending: _Sending, attempt: int) -> RawReply:
+    async def _send(self, sending: _Sending, attempt: int, entered_at: float) -> RawReply:
         self.meter.attempts += 1
         timeout_s = self._limits.call_timeout_s
         try:
@@ -178,7 +178,7 @@ class Gateway:
                 sending.call, sending.body, attempt=attempt, timeout_s=timeout_s
             )
         except CallError as error:
-            self.pacer.failed(sending.model, error)
+            self.pacer.failed(sending.model, error, entered_at)
             if error.billed == "no":
                 self._release(sending, attempt, error, error.status)
             else:

@@ -1,7 +1,7 @@
 """How fast calls may leave: requests and tokens per minute, calls in flight, and what the provider tells us.
 
-One `Lane` for each model string. Its concurrency starts at the configured bound, is halved when the provider
-throttles, and grows back by one for each round of successes: the usual way to share a link without knowing its size.
+One `Lane` for each model string. Limits that the study states are kept as they are; the rate that nobody stated is
+learned from refusals (`learned`). Overload (5xx, 529) halves the calls in flight, and each round of successes adds one.
 """
 
 from asyncio import Future, Task, TaskGroup, get_running_loop
@@ -13,6 +13,7 @@ from typing import Self
 from trialrun.core.errors import CallError, Throttled, Unavailable
 from trialrun.core.ports import Clock
 from trialrun.core.study import RateLimit
+from trialrun.gateway.learned import LearnedRate
 
 MOST_IN_FLIGHT = 10_000
 _MINUTE_S = 60.0
@@ -53,6 +54,7 @@ class Lane:
     model: str
     bound: float
     limit: float
+    learned: LearnedRate
     requests: Bucket | None = None
     tokens: Bucket | None = None
     active: int = 0
@@ -66,15 +68,16 @@ class Lane:
         """Seconds until a call of so many tokens may leave; None when it waits for another call to end."""
         if self.active >= max(1, int(self.limit)):
             return None
-        wait = max(0.0, self.shut_until - now)
+        wait = max(0.0, self.shut_until - now, self.learned.wait_s(now))
         if self.requests:
             wait = max(wait, self.requests.wait_for(1, now))
         if self.tokens:
             wait = max(wait, self.tokens.wait_for(tokens, now))
         return wait
 
-    def enter(self, tokens: int) -> None:
+    def enter(self, tokens: int, now: float) -> None:
         self.active += 1
+        self.learned.take(now)
         if self.requests:
             self.requests.take(1)
         if self.tokens:
@@ -84,11 +87,16 @@ class Lane:
         """Why somebody waits here, for the progress line; empty when nobody does."""
         if not self.waiting:
             return ""
-        if self.shut_until > now:
-            return f"{self.model}: the provider asked us to wait {self.shut_until - now:.0f} s"
+        shut_s = max(self.shut_until, self.learned.shut_until) - now
+        if shut_s > 0:
+            return (
+                f"{self.model}: the provider asked us to wait {shut_s:.0f} s, {len(self.waiting)} calls wait"
+            )
         if self.active >= max(1, int(self.limit)):
             return f"{self.model}: {self.active} calls in flight, {len(self.waiting)} wait"
-        return f"{self.model}: {len(self.waiting)} wait for the rate limit"
+        rate = self.learned.per_second(now)
+        learned = f" (about {60 * rate:.0f} calls a minute, learned)" if self.learned.cuts and rate else ""
+        return f"{self.model}: {len(self.waiting)} wait for the rate limit{learned}"
 
 
 class Pacer:
@@ -100,12 +108,13 @@ class Pacer:
         self._group = group
         self._lanes: dict[str, Lane] = {}
 
-    async def enter(self, model: str, tokens: int) -> None:
-        """Wait until a call of about so many tokens may leave, and count it as in flight."""
+    async def enter(self, model: str, tokens: int) -> float:
+        """Wait until a call of about so many tokens may leave, and count it as in flight. Returns when that was."""
         lane = self.lane(model)
-        if not lane.waiting and lane.wait_s(tokens, self._clock.monotonic()) == 0.0:
-            lane.enter(tokens)
-            return
+        now = self._clock.monotonic()
+        if not lane.waiting and lane.wait_s(tokens, now) == 0.0:
+            lane.enter(tokens, now)
+            return now
         turn: Future[None] = get_running_loop().create_future()
         lane.waiting.append((tokens, turn))
         self._serve(lane)
@@ -115,6 +124,7 @@ class Pacer:
             if turn.done() and not turn.cancelled():
                 lane.active -= 1
             raise
+        return self._clock.monotonic()
 
     def leave(self, model: str, estimated_tokens: int, tokens: int | None) -> None:
         """The call ended; its real tokens correct the estimate."""
@@ -134,20 +144,22 @@ class Pacer:
                 reset_s = seconds(headers.get(f"x-ratelimit-reset-{kind}", "1"))
                 lane.shut_until = max(lane.shut_until, self._clock.monotonic() + reset_s)
 
-    def failed(self, model: str, error: CallError) -> None:
-        """A throttle or an overload: fewer at a time, and nothing before the provider wants to see us again."""
-        if not isinstance(error, Throttled | Unavailable):
-            return
+    def failed(self, model: str, error: CallError, entered_at: float) -> None:
+        """A refusal or an overload: slower, or fewer at a time; nothing before the provider wants to see us again."""
         lane, now = self.lane(model), self._clock.monotonic()
-        if isinstance(error, Unavailable) and error.status is None:
-            return
-        lane.throttles += 1
-        if error.retry_after_s:
-            lane.shut_until = max(lane.shut_until, now + error.retry_after_s)
-        # Calls that left together are refused together: one cut for all of them, not one for each.
-        if now - lane.last_cut > 1.0:
-            lane.last_cut = now
-            lane.limit = max(1.0, min(lane.limit, float(lane.active + 1)) / 2)
+        match error:
+            case Throttled():
+                lane.throttles += 1
+                lane.learned.refused(now, sent_at=entered_at, retry_after_s=error.retry_after_s)
+            case Unavailable(status=int()):
+                if error.retry_after_s:
+                    lane.shut_until = max(lane.shut_until, now + error.retry_after_s)
+                # Calls that left together fail together: one cut for all of them, not one for each.
+                if entered_at > lane.last_cut:
+                    lane.last_cut = now
+                    lane.limit = max(1.0, min(lane.limit, float(lane.active + 1)) / 2)
+            case _:
+                pass
 
     def waits(self) -> list[str]:
         """Why calls wait, one line a lane."""
@@ -169,6 +181,7 @@ class Pacer:
                 model=model,
                 bound=bound,
                 limit=bound,
+                learned=LearnedRate(began_at=now),
                 requests=Bucket.of(rate.requests_per_minute, now)
                 if rate and rate.requests_per_minute
                 else None,
@@ -182,7 +195,8 @@ class Pacer:
             if turn.done():
                 lane.waiting.popleft()
                 continue
-            wait = lane.wait_s(tokens, self._clock.monotonic())
+            now = self._clock.monotonic()
+            wait = lane.wait_s(tokens, now)
             if wait is None:
                 return
             if wait > 0:
@@ -190,7 +204,7 @@ class Pacer:
                     lane.pump = self._group.create_task(self._later(lane, wait))
                 return
             lane.waiting.popleft()
-            lane.enter(tokens)
+            lane.enter(tokens, now)
             turn.set_result(None)
 
     async def _later(self, lane: Lane, wait: float) -> None:

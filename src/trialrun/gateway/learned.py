@@ -1,0 +1,104 @@
+"""The rate that a provider allows, learned from its refusals: for accounts whose limits nobody wrote down.
+
+P1. Nothing begins with a burst: the first second ramps up, so that the first refusal comes back before much has left.
+P2. A refusal says what was allowed: so many calls were accepted in the last seconds before it. From there the rate
+    creeps past that mark, and the longer no refusal comes, the faster it grows: a limit that was cut for a minute
+    is found again in seconds (the cubic growth that networks use, on a rate instead of a window).
+P3. Calls that left before a refusal was known are refused with it: that is one refusal, not many.
+P4. A pause that the provider asks for is kept. What it would have allowed meanwhile may leave after it, one second's
+    worth at most.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+RAMP_PER_S = 2000.0
+_RAMP_DOUBLES_S = 0.2
+_RAMP_S = 1.0
+_BACK = 0.05
+_CURVE = 0.02
+_PLATEAU_S = (_BACK / _CURVE) ** (1 / 3)
+_PAUSE_S = 1.0
+_LEAST_PER_S = 0.2
+_RECENT_S = 3.0
+_MOST_SEEN = 20_000
+
+
+@dataclass(kw_only=True, slots=True)
+class LearnedRate:
+    """Calls per second that a provider seems to allow. Times are the caller's monotonic seconds."""
+
+    began_at: float
+    mark_per_s: float | None = None
+    """The rate at the last refusal; None while nothing was ever refused."""
+    cut_at: float = 0.0
+    shut_until: float = 0.0
+    cuts: int = 0
+    _left_at: deque[float] = field(default_factory=lambda: deque[float](maxlen=_MOST_SEEN))
+    """When the latest calls left since the last cut."""
+    _accepted_before: int = 0
+    """In the span before the last cut, as far as it is known by now; with the span, and the rate that was refused."""
+    _span_s: float = 1.0
+    _present: float | None = None
+    _before_at: float = float("-inf")
+    _level: float = 1.0
+    _level_at: float = 0.0
+
+    def per_second(self, now: float) -> float | None:
+        """The present rate; None is no bound."""
+        if self.mark_per_s is None:
+            age = now - self.began_at
+            return None if age > _RAMP_S else RAMP_PER_S * 2 ** (age / _RAMP_DOUBLES_S)
+        growth = _CURVE * (now - max(self.cut_at, self.shut_until) - _PLATEAU_S) ** 3
+        return max(_LEAST_PER_S, self.mark_per_s * (1 + growth))
+
+    def wait_s(self, now: float) -> float:
+        """Seconds until one more call may leave; 0 if now."""
+        if now < self.shut_until:
+            return self.shut_until - now
+        rate = self.per_second(now)
+        if rate is None:
+            return 0.0
+        self._refill(now, rate)
+        # Rounding must not leave a wait so short that the clock cannot move by it.
+        return 0.0 if self._level >= 1.0 - 1e-6 else max(1e-4, (1.0 - self._level) / rate)
+
+    def take(self, now: float) -> None:
+        """A call leaves."""
+        self._level -= 1.0
+        self._left_at.append(now)
+
+    def refused(self, now: float, *, sent_at: float, retry_after_s: float | None) -> bool:
+        """A call was refused for its rate. Returns whether this told anything new."""
+        pause_s = _PAUSE_S if retry_after_s is None else retry_after_s
+        if self.cuts and sent_at <= self.cut_at:
+            self.shut_until = max(self.shut_until, now + pause_s)
+            self._refused_with_the_last(sent_at)
+            return False
+        self._present = self.per_second(now) if self.cuts else None
+        # The first accepted calls may have been a burst that the provider had saved up; the pause pays for it.
+        self._before_at = max(self.cut_at, now - _RECENT_S) if self.cuts else self.began_at - 1.0
+        self._span_s = (
+            max(0.05, now - self._before_at) if self.cuts else now - self.began_at + max(pause_s, 1.0)
+        )
+        self._accepted_before = sum(left_at > self._before_at for left_at in self._left_at)
+        self.shut_until = max(self.shut_until, now + pause_s)
+        self._left_at.clear()
+        self.cut_at, self._level, self._level_at = now, 0.0, now
+        self.cuts += 1
+        self._refused_with_the_last(sent_at)
+        return True
+
+    def _refused_with_the_last(self, sent_at: float) -> None:
+        """One of the calls that were thought accepted before the last cut was not: what was allowed is less."""
+        if sent_at <= self._before_at:
+            return
+        self._accepted_before -= 1
+        allowed = max(_LEAST_PER_S, self._accepted_before / self._span_s)
+        # Never above what was just refused: while the provider has saved up, more is accepted than it will keep up.
+        self.mark_per_s = allowed if self._present is None else min(allowed, self._present)
+
+    def _refill(self, now: float, rate: float) -> None:
+        most = max(1.0, rate if self.mark_per_s is not None else rate * 0.005)
+        self._level = min(most, self._level + (now - self._level_at) * rate)
+        self._level_at = now

@@ -1,0 +1,101 @@
+"""The pacer against providers whose limits nobody told it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from trialrun.core.errors import Throttled
+from trialrun.gateway.pace import Pacer
+from trialrun.testing.clock import ManualClock
+
+
+@dataclass
+class Server:
+    """Admits so many calls a second, with up to a second's worth saved up; answers 429 above, at once."""
+
+    clock: ManualClock
+    limit_at: Callable[[float], float]
+    latency_s: float = 0.2
+    retry_after_s: float | None = 1.0
+    level: float = 0.0
+    at: float = 0.0
+    calls: int = 0
+    refused: int = 0
+    accepted_at: list[float] = field(default_factory=list[float])
+
+    def __post_init__(self) -> None:
+        self.level, self.at = self.limit_at(0.0), self.clock.monotonic()
+
+    async def call(self) -> None:
+        now = self.clock.monotonic()
+        limit = self.limit_at(now)
+        self.level = min(limit, self.level + (now - self.at) * limit)
+        self.at = now
+        self.calls += 1
+        if self.level < 1.0:
+            self.refused += 1
+            await self.clock.sleep(0.002)
+            raise Throttled("slow down", retry_after_s=self.retry_after_s)
+        self.level -= 1.0
+        self.accepted_at.append(now)
+        await self.clock.sleep(self.latency_s)
+
+
+async def drive(server: Server, clock: ManualClock, *, calls: int, open_: int) -> float:
+    """So many calls, so many at a time, each tried until it is accepted. Returns the seconds it took."""
+    numbers = iter(range(calls))
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((), clock, group)
+
+        async def worker() -> None:
+            for _ in numbers:
+                while True:
+                    entered_at = await pacer.enter("x/m", 100)
+                    try:
+                        await server.call()
+                    except Throttled as error:
+                        pacer.failed("x/m", error, entered_at)
+                        pacer.leave("x/m", 100, None)
+                        await clock.sleep(error.retry_after_s or 0.5)
+                        continue
+                    pacer.succeeded("x/m", {})
+                    pacer.leave("x/m", 100, None)
+                    break
+
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(open_):
+                workers.create_task(worker())
+    return clock.monotonic()
+
+
+@pytest.mark.parametrize("retry_after_s", [1.0, None])
+async def test_an_unknown_limit_is_found_with_few_refusals_and_little_loss(
+    retry_after_s: float | None,
+) -> None:
+    clock = ManualClock(auto=True)
+    server = Server(clock, limit_at=lambda _: 100.0, retry_after_s=retry_after_s)
+    took_s = await drive(server, clock, calls=2000, open_=200)
+    assert server.refused / server.calls < 0.02, f"{server.refused} of {server.calls} were refused"
+    assert 19.0 / took_s > 0.95, f"took {took_s:.1f} s of an ideal 19"
+
+
+async def test_without_a_limit_the_first_second_is_hardly_noticed() -> None:
+    clock = ManualClock(auto=True)
+    server = Server(clock, limit_at=lambda _: 10**9)
+    took_s = await drive(server, clock, calls=10_000, open_=1000)
+    assert 2.0 / took_s > 0.85
+
+
+async def test_a_limit_cut_to_a_tenth_is_kept_and_found_again_in_seconds() -> None:
+    clock = ManualClock(auto=True)
+    server = Server(clock, limit_at=lambda at: 10.0 if 10 <= at < 70 else 100.0)
+    await drive(server, clock, calls=4000, open_=200)
+
+    def accepted(begin: float, end: float) -> float:
+        return sum(begin <= at < end for at in server.accepted_at) / (end - begin)
+
+    assert accepted(20, 70) > 9.0
+    assert accepted(82, 87) > 95.0, "back at the allowed rate within a dozen seconds"
+    assert server.refused / server.calls < 0.04
