@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from importlib.metadata import PackageNotFoundError, version
@@ -11,22 +11,18 @@ from pathlib import Path
 from typing import Literal
 
 from trialrun.app.clock import SystemClock
+from trialrun.app.lanes import Lanes
+from trialrun.app.studies import Lane, load, models_of
 from trialrun.core import facts as f
-from trialrun.core.errors import UsageError
+from trialrun.core.errors import TrialrunError, UsageError
 from trialrun.core.version import VERSION
+from trialrun.providers.local import missing_packages
+from trialrun.providers.registry import ENDPOINTS
 from trialrun.store import inspection
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 
 Health = Literal["fine", "note", "wrong"]
-KEYS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-}
-"""Where the keys of providers are looked for; only these names are ever shown."""
 _EXTRAS = {
     "polars": "data frames and Parquet",
     "pandas": "data frames",
@@ -69,13 +65,42 @@ def checks_of_machine(names_from_file: list[str]) -> Iterator[Check]:
             extra = "frames" if package == "polars" else package
             fix = f"`pip install 'trialrun[{extra}]'` brings it"
             yield Check(name=package, health="note", found=f"not installed: no {what} with it", fix=fix)
-    for provider, names in KEYS.items():
-        found = [name for name in names if os.environ.get(name)]
-        if found:
-            origin = " from .env" if found[0] in names_from_file else ""
-            yield Check(name=f"key of {provider}", health="fine", found=f"{found[0]}{origin}")
+    missing = missing_packages()
+    found = (
+        f"not installed: {', '.join(missing)}"
+        if missing
+        else "local/smollm2, a small language model on this machine"
+    )
+    yield Check(name="offline model", health="note" if missing else "fine", found=found)
+    without: list[str] = []
+    for provider, endpoint in ENDPOINTS.items():
+        key = next((name for name in endpoint.keys if os.environ.get(name)), None)
+        if key:
+            origin = " from .env" if key in names_from_file else ""
+            yield Check(name=f"key of {provider}", health="fine", found=f"{key}{origin}")
+        elif endpoint.keys:
+            without.append(provider)
+    if without:
+        yield Check(name="no key of", health="note", found=", ".join(without))
+
+
+def checks_of_plan(path: Path, lane: Lane | None) -> Iterator[Check]:
+    """Whether every model of a study can be reached and priced."""
+    plan = load(path, lane=lane or "live")
+    lanes = Lanes(plan, SystemClock())
+    for model in sorted(models_of(plan.study)):
+        price = lanes.prices.price_of(model)
+        cost = (
+            "price unknown"
+            if price is None
+            else f"{price.input:f} and {price.output:f} USD per million tokens"
+        )
+        try:
+            lanes.route(model)
+        except TrialrunError as error:
+            yield Check(name=model, health="note", found=f"{error.what}; {cost}", fix=error.fix)
         else:
-            yield Check(name=f"key of {provider}", health="note", found=f"no {' or '.join(names)}")
+            yield Check(name=model, health="note" if price is None else "fine", found=cost)
 
 
 def checks_of_study(folder: Path) -> Iterator[Check]:

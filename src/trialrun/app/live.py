@@ -22,6 +22,8 @@ class Live:
     folder: str
     pid: int
     at: float
+    elapsed_s: float
+    """Since the first moment of this run."""
     planned: int
     done: int
     failed: int
@@ -66,6 +68,7 @@ def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger
         folder=str(plan.folder),
         pid=os.getpid(),
         at=clock.now(),
+        elapsed_s=elapsed,
         planned=planned,
         done=progress.done_in_plan,
         failed=progress.failed_in_plan,
@@ -100,4 +103,8 @@ def _titles(plan: Plan) -> dict[str, str]:
 
 def _money_waits(gateway: Gateway) -> tuple[str, ...]:
     waiting = gateway.purse.waiting
-    return (f"{waiting} calls wait until others have settled: the budget has no room for all ceilings",) if waiting else ()
+    return (
+        (f"{waiting} calls wait until others have settled: the budget has no room for all ceilings",)
+        if waiting
+        else ()
+    )

@@ -13,8 +13,8 @@ from trialrun.store.archive import Archive
 _OLD = ".old"
 
 
-def set_aside(plan: Plan, *, always: bool = False) -> Path | None:
-    """Move an earlier rehearsal away if its plan was another one (or always). Returns where it is now."""
+def set_aside(plan: Plan) -> Path | None:
+    """Move an earlier rehearsal of this study away. Returns where it is now; None if there was none to move."""
     folder = plan.folder
     if plan.lane != "rehearsal" or not (folder / "study.db").exists():
         return None
@@ -22,8 +22,6 @@ def set_aside(plan: Plan, *, always: bool = False) -> Path | None:
         declared = last_declared(archive.facts_of(""))
         is_free = archive.holder() is None
     if declared is None or declared.lane != "rehearsal" or not is_free:
-        return None
-    if declared.digest == plan.study.digest and not always:
         return None
     old = folder.with_name(folder.name + _OLD)
     try:

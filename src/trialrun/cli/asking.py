@@ -98,7 +98,7 @@ def _shown(question: Question) -> list[Block]:
     place = f"{question.number}. {question.party} in {question.trial}"
     blocks: list[Block] = [
         Line(place + (f", turn {question.turn}" if question.turn else ""), "dim"),
-        Verbatim("\n".join(f"   {line}" for line in question.question.splitlines())),
+        Line(question.question, indent=3),
     ]
     if question.options:
         blocks.append(

@@ -12,6 +12,7 @@ from trialrun.cli.defuse import defused, width_of
 Style = Literal["", "title", "loud", "dim", "good", "bad", "error", "added", "removed"]
 Align = Literal["left", "right"]
 _GAP = "  "
+_DRAWN_GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Line:
 
     text: str = ""
     style: Style = ""
+    indent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Column:
 
     title: str
     align: Align = "left"
+    is_prose: bool = False
+    """May be wrapped; other cells are shown whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,22 @@ Block = Line | Pairs | Table | Verbatim
 GAP = Line()
 
 
+def natural_width(table: Table, prose: int = 30) -> int:
+    """So many columns does the table need, with cells of prose wrapped at `prose`."""
+    needed = 0
+    for place, column in enumerate(table.columns):
+        lines = [line for row in table.rows for line in defused(row[place]).split("\n")]
+        widest = max(map(width_of, [column.title, *lines]))
+        needed += _DRAWN_GAP + (min(widest, prose) if column.is_prose else widest)
+    return needed - _DRAWN_GAP
+
+
 def plain(block: Block) -> list[str]:
     """The block as aligned lines, for files and pipes: nothing is wrapped and nothing is cut."""
     match block:
-        case Line() | Verbatim():
+        case Line():
+            return [" " * block.indent + line if line else "" for line in defused(block.text).split("\n")]
+        case Verbatim():
             return defused(block.text).split("\n")
         case Pairs():
             return _pairs(block)

@@ -9,6 +9,7 @@ from trialrun.app import doctoring
 from trialrun.app.doctoring import Check, Doubt
 from trialrun.app.environment import read_env
 from trialrun.app.exits import Exit
+from trialrun.app.studies import Lane
 from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Style, Table
 from trialrun.cli.defuse import one_line
@@ -24,9 +25,10 @@ def of_machine() -> Shown:
     return _shown(list(doctoring.checks_of_machine(read_env(None))), [])
 
 
-def of_study(study: Path, folder: Path) -> Shown:
-    """The same, and the store of a study."""
+def of_study(study: Path, folder: Path, lane: Lane | None) -> Shown:
+    """The same, the models of a study, and its store."""
     checks = list(doctoring.checks_of_machine(read_env(study)))
+    checks += doctoring.checks_of_plan(study, lane)
     checks += doctoring.checks_of_study(folder)
     return _shown(checks, doctoring.doubts_of(folder) if not _is_damaged(checks) else [], folder)
 
@@ -60,7 +62,7 @@ def rebuilt(folder: Path) -> Shown:
             (each.trial, each.column, one_line(str(each.stored), 60), one_line(str(each.folded), 60))
             for each in found
         ]
-        heads = [Column("trial"), Column("column"), Column("was"), Column("is")]
+        heads = [Column("trial"), Column("column"), Column("was", is_prose=True), Column("is", is_prose=True)]
         more = [Line(f"… and {len(rows) - _MOST} more", "dim")] if len(rows) > _MOST else []
         return [
             Line(f"rebuilt; {amounts.plural(len(found), 'value')} corrected"),
@@ -93,7 +95,7 @@ def _shown(checks: list[Check], doubts: list[Doubt], folder: Path | None = None)
                 Column("model"),
                 Column("at most", "right"),
                 Column("when"),
-                Column("why"),
+                Column("why", is_prose=True),
             ]
             found += [GAP, Table(heads, [_row(doubt) for doubt in doubts[:_MOST]])]
         if len(doubts) > _MOST:

@@ -13,8 +13,8 @@ from rich.style import Style as RichStyle
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from trialrun.cli.blocks import Block, Line, Pairs, Style, Table, Verbatim
-from trialrun.cli.defuse import defused
+from trialrun.cli.blocks import Block, Line, Pairs, Style, Table, Verbatim, natural_width
+from trialrun.cli.defuse import defused, width_of
 
 _STYLES: dict[Style, str] = {
     "": "",
@@ -39,25 +39,27 @@ def write(blocks: Iterable[Block], stream: TextIO) -> None:
     """The blocks, on this terminal."""
     console = console_of(stream)
     for block in blocks:
-        console.print(drawn(block), soft_wrap=isinstance(block, Verbatim))
+        console.print(drawn(block, console.width), soft_wrap=_is_copied(block))
 
 
-def drawn(block: Block) -> RenderableType:
-    """A block as rich draws it."""
+def _is_copied(block: Block) -> bool:
+    """Texts with paths and commands: the terminal may break them, and whoever copies them gets them whole."""
+    return isinstance(block, Verbatim) or (isinstance(block, Line) and block.style == "error")
+
+
+def drawn(block: Block, width: int) -> RenderableType:
+    """A block as rich draws it in a window of this width."""
     match block:
         case Line():
-            return _error(block.text) if block.style == "error" else _line(block)
+            if block.style == "error":
+                return _error(block.text)
+            return Padding(_line(block), (0, 0, 0, block.indent)) if block.indent else _line(block)
         case Verbatim():
             return safe(block.text, _STYLES[block.style])
         case Pairs():
-            grid = RichTable.grid(padding=(0, 2))
-            grid.add_column(style="bold" if block.are_commands else "dim", overflow="fold")
-            grid.add_column(style="dim" if block.are_commands else "", overflow="fold")
-            for name, text in block.rows:
-                grid.add_row(safe(name), safe(text))
-            return grid
+            return _commands(block, width) if block.are_commands else _pairs(block)
         case Table():
-            return _table(block)
+            return _table(block) if natural_width(block) <= width else _records(block)
 
 
 def safe(text: str, style: str | RichStyle = "") -> Text:
@@ -80,12 +82,50 @@ def _error(report: str) -> RenderableType:
     return Group(*lines)
 
 
+def _pairs(block: Pairs) -> RenderableType:
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in block.rows:
+        grid.add_row(safe(name), safe(text))
+    return grid
+
+
+def _commands(block: Pairs, width: int) -> RenderableType:
+    """Each command whole, with its reason behind it, or below it where the window is narrow."""
+    longest = max((width_of(defused(name)) for name, _ in block.rows), default=0)
+    beside = longest + 2 + max((len(text) for _, text in block.rows), default=0) <= width
+    lines: list[RenderableType] = []
+    for name, text in block.rows:
+        line = safe(name, "bold")
+        if beside:
+            line.append(" " * (longest + 2 - width_of(line.plain)))
+        lines += [line.append_text(safe(text, "dim"))] if beside else [line, safe(f"    {text}", "dim")]
+    return Group(*lines)
+
+
 def _table(table: Table) -> RenderableType:
     drawn_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for column in table.columns:
         drawn_table.add_column(
-            safe(column.title), justify=column.align, overflow="fold", header_style="bold", vertical="top"
+            safe(column.title),
+            justify=column.align,
+            no_wrap=not column.is_prose,
+            overflow="fold",
+            header_style="bold",
+            vertical="top",
         )
     for row in table.rows:
         drawn_table.add_row(*(safe(cell) for cell in row))
-    return Padding(drawn_table, (0, 0))
+    return drawn_table
+
+
+def _records(table: Table) -> RenderableType:
+    """A table that is wider than the window, row by row."""
+    parts: list[RenderableType] = []
+    for number, row in enumerate(table.rows):
+        parts += [Text()] if number else []
+        parts.append(
+            _pairs(Pairs([(column.title, cell) for column, cell in zip(table.columns, row, strict=True)]))
+        )
+    return Group(*parts)

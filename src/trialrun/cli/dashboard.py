@@ -1,9 +1,11 @@
 """The progress of a run, drawn in place on a terminal: a bar for each condition, money, pace, and why calls wait."""
 
+import sys
+import termios
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as RichLive
@@ -31,10 +33,11 @@ class Dashboard:
             console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop"
         )
         self._monotonic = monotonic
-        self._began = monotonic()
         self._next = 0.0
+        self._echo: list[Any] | None = None
 
     def __enter__(self) -> Self:
+        self._echo = silenced()
         self._live.start()
         return self
 
@@ -42,34 +45,49 @@ class Dashboard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+        if self._echo is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSANOW, self._echo)
 
     def update(self, live: Live, *, is_last: bool = False) -> None:
         now = self._monotonic()
         if now < self._next and not is_last:
             return
         self._next = now + _FRAME_S
-        self._live.update(frame(live, self._console, now - self._began), refresh=True)
+        self._live.update(frame(live, self._console), refresh=True)
 
     def note(self, text: str, style: Style = "") -> None:
-        self._console.print(drawn(Line(text, style)))
+        self._console.print(drawn(Line(text, style), self._console.width))
 
 
-def frame(live: Live, console: Console, elapsed_s: float) -> RenderableType:
+def silenced() -> list[Any] | None:
+    """Let the terminal not echo what is typed: a newline in the middle would leave half a picture behind. Returns what
+    to set again later."""
+    try:
+        before: list[Any] = termios.tcgetattr(sys.stdin)
+    except (termios.error, OSError, ValueError):
+        return None
+    quiet = [*before]
+    quiet[3] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
+    return before
+
+
+def frame(live: Live, console: Console) -> RenderableType:
     """One picture of the run, made for the window as it is now."""
     width, height = console.size
-    parts: list[RenderableType] = [_head(live, elapsed_s)]
+    parts: list[RenderableType] = [_head(live)]
     room = max(1, height - _OTHER_LINES)
     parts.append(_bars(live, room, bar=_BAR if width >= _NARROW else 8))
     parts.append(_facts(live))
     return Group(*parts)
 
 
-def _head(live: Live, elapsed_s: float) -> Text:
+def _head(live: Live) -> Text:
     head = Text(no_wrap=True, overflow="ellipsis")
     head.append_text(safe(live.study, "bold"))
     if live.lane == "rehearsal":
         head.append("  ").append(" REHEARSAL ", "bold black on yellow")
-    head.append(f"  {clock(elapsed_s)}", "dim")
+    head.append(f"  {clock(live.elapsed_s)}", "dim")
     return head
 
 

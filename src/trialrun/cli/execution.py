@@ -9,6 +9,7 @@ from trialrun.app.exits import Exit
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live
 from trialrun.app.previewing import preview
+from trialrun.app.rehearsals import set_aside
 from trialrun.app.running import Control, Options, Ran, run_study
 from trialrun.app.studies import Plan
 from trialrun.cli import amounts
@@ -28,6 +29,13 @@ def carried_out(
     if ran is None:
         return shown(plan.folder, named, exit_=Exit.INTERRUPTED, steps=steps)
     return shown(plan.folder, named, exit_=ran.exit, error=ran.stopped_by, steps=steps)
+
+
+def begin_anew(screen: Screen, plan: Plan) -> None:
+    """Move an earlier rehearsal aside, and say so."""
+    old = set_aside(plan)
+    if old is not None:
+        screen.note(f"begins anew; the earlier rehearsal is in {old}")
 
 
 async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:

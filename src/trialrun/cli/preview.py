@@ -41,21 +41,20 @@ def expected(found: Preview) -> str:
         ceiling = f", never above {amounts.usd(whole.ceiling_usd, round_up=True)}"
     budget = plan.study.budget.study_usd
     capped = f", budget {amounts.usd(budget)}" if budget is not None else ""
-    side_by_side = amounts.plural(min(plan.study.limits.open_trials, found.trials), "open trial")
-    return f"{plan.lane}: {cost}{ceiling}{capped}; {_time(found)} at {side_by_side}"
+    return f"{plan.lane}: {cost}{ceiling}{capped}; {_time(found)}"
 
 
 def _time(found: Preview) -> str:
     """As long as the real models take; a rehearsal is faster, or does not wait at all."""
-    low, high, speed = found.duration_s.low, found.duration_s.high, 1.0
+    study, low, high = found.plan.study, found.duration_s.low, found.duration_s.high
     if found.plan.lane == "rehearsal":
-        rehearsed = found.plan.study.rehearsal.speed
-        if rehearsed is None:
+        if study.rehearsal.speed is None:
             return "no waiting"
-        speed = rehearsed
-    elif any(model.startswith("local/") for model in models_of(found.plan.study)):
+        low, high = low / study.rehearsal.speed, high / study.rehearsal.speed
+    elif any(model.startswith("local/") for model in models_of(study)):
         return "as long as this machine takes"
-    return _from_to(amounts.duration(low / speed), amounts.duration(high / speed))
+    side_by_side = amounts.plural(min(study.limits.open_trials, found.trials), "open trial")
+    return f"{_from_to(amounts.duration(low), amounts.duration(high))} at {side_by_side}"
 
 
 def blocks_of(found: Preview, named: str, *, with_prompts: bool, with_trials: bool) -> Iterator[Block]:
@@ -73,7 +72,7 @@ def blocks_of(found: Preview, named: str, *, with_prompts: bool, with_trials: bo
     if study.factors:
         yield GAP
         yield Table(
-            [Column("factor"), Column("levels")],
+            [Column("factor"), Column("levels", is_prose=True)],
             [(each.name, _levels(each.name, found)) for each in study.factors],
         )
     for note in found.notes:
@@ -177,7 +176,7 @@ def _prompts(found: Preview) -> Iterator[Block]:
         yield Line(f"{prompt.party}{purpose} -> {prompt.model}", "loud")
         for message in prompt.messages:
             yield Line(message.role, "dim")
-            yield Verbatim("\n".join(f"  {line}" for line in message.text.splitlines()))
+            yield Line(message.text, indent=2)
     contrasts = contrasts_of(found)
     if contrasts:
         yield GAP

@@ -44,8 +44,7 @@ class Lines:
     def __init__(self, screen: Screen, *, monotonic: Callable[[], float]) -> None:
         self._screen = screen
         self._monotonic = monotonic
-        self._began: float | None = None
-        self._next = 0.0
+        self._next: float | None = None
         self._said = ""
 
     def __enter__(self) -> Self:
@@ -58,16 +57,14 @@ class Lines:
 
     def update(self, live: Live, *, is_last: bool = False) -> None:
         now = self._monotonic()
-        if self._began is None:
-            self._began = self._next = now
-        if now < self._next and not is_last:
+        if self._next is not None and now < self._next and not is_last:
             return
         self._next = now + _EVERY_S
         line = line_of(live)
         if is_last and line == self._said:
             return
         self._said = line
-        self._screen.note(f"[{clock(now - self._began)}] {line}", "")
+        self._screen.note(f"[{clock(live.elapsed_s)}] {line}", "")
 
     def note(self, text: str, style: Style = "") -> None:
         self._screen.note(text, style)

@@ -34,8 +34,8 @@ def command(
 ) -> Shown:
     """Check whether Trialrun can work here: versions, and keys by name (never by value).
 
-    With a STUDY, also read its store from end to end, and list the calls of which nobody knows whether they were
-    billed. The exit code is 9 when something is wrong.
+    With a STUDY, also check that its models can be reached and priced, read its store from end to end, and list the
+    calls of which nobody knows whether they were billed. The exit code is 9 when something is wrong.
     """
     from trialrun.app.studies import results_of
     from trialrun.cli import checkup
@@ -51,4 +51,4 @@ def command(
         return checkup.quarantined(folder, quarantine)
     if rebuild:
         return checkup.rebuilt(folder)
-    return checkup.of_study(study, folder)
+    return checkup.of_study(study, folder, lane)

@@ -72,5 +72,8 @@ def command(
         "tables": [{"table": each.table, "rows": each.rows, "file": str(each.file)} for each in written],
     }
     return Shown(
-        data=data, blocks=lambda: [Table([Column("table"), Column("rows", "right"), Column("file")], rows)]
+        data=data,
+        blocks=lambda: [
+            Table([Column("table"), Column("rows", "right"), Column("file", is_prose=True)], rows)
+        ],
     )

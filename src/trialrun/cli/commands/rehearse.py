@@ -46,13 +46,13 @@ def command(
     """Run STUDY on a built-in model that plays the real ones, with their prices, and end with its table.
 
     The whole study runs as it would live, but nothing leaves this machine and nothing is paid; its data is marked as
-    rehearsal everywhere and has a folder of its own. When the plan changed since the last rehearsal, that one is
-    moved aside and a new one begins, unless --redo or --keep says otherwise.
+    rehearsal everywhere and has a folder of its own. When trials that were rehearsed changed in the plan, that
+    rehearsal is moved aside and a new one begins, unless --redo or --keep says otherwise.
     """
-    from trialrun.app.rehearsals import set_aside
     from trialrun.app.running import Options
     from trialrun.app.studies import load
-    from trialrun.cli.execution import carried_out
+    from trialrun.cli.execution import begin_anew, carried_out
+    from trialrun.core.errors import ConsentNeeded
 
     flags = options.flags(
         sets=sets,
@@ -63,9 +63,14 @@ def command(
         rehearsal={"speed": speed, "errors": errors, "words": words},
     )
     plan = load(study, lane="rehearsal", folder=folder, overrides=flags(study))
-    if fresh or consent is None:
-        old = set_aside(plan, always=fresh)
-        if old is not None:
-            screen.note(f"the earlier rehearsal is in {old}")
+    screen.folder = plan.folder
     wishes = Options(consent=consent or "ask", retry_failed=retry_failed, wait=wait)
-    return carried_out(screen, plan, wishes, named=str(study))
+    if fresh:
+        begin_anew(screen, plan)
+    try:
+        return carried_out(screen, plan, wishes, named=str(study))
+    except ConsentNeeded:
+        if consent is not None:
+            raise
+        begin_anew(screen, plan)
+        return carried_out(screen, plan, wishes, named=str(study))

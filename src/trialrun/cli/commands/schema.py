@@ -11,7 +11,7 @@ from trialrun.cli.screen import Shown
 def command() -> Shown:
     """Print the JSON Schema of study files.
 
-    With `# yaml-language-server: $schema=trialrun.schema.json` as its first line, editors complete and check a study.
+    With `# yaml-language-server: $schema=study.schema.json` as its first line, editors complete and check a study.
     """
     import json
 

@@ -48,7 +48,7 @@ def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
             )
         if found.differences:
             rows = [(each.trial, one_line(each.what)) for each in found.differences[:100]]
-            lines += [GAP, Table([Column("trial"), Column("difference")], rows)]
+            lines += [GAP, Table([Column("trial"), Column("difference", is_prose=True)], rows)]
         return lines
 
     data = {

@@ -23,11 +23,15 @@ def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
     from trialrun.cli.progress import progress_on
 
     screen.folder = results_of(study, lane=lane)
+    seen = False
     with progress_on(screen) as progress:
-        seen = None
-        for live in followed(screen.folder, sleep=time.sleep):
-            progress.update(live)
-            seen = live
-        if seen is None:
-            progress.note("no process runs this study now", "dim")
+        try:
+            for live in followed(screen.folder, sleep=time.sleep):
+                progress.update(live)
+                seen = True
+        except KeyboardInterrupt:
+            progress.note("no longer watching; the run goes on", "dim")
+        else:
+            if not seen:
+                progress.note("no process runs this study now", "dim")
     return shown(screen.folder, str(study))
