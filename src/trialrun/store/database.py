@@ -1,5 +1,7 @@
 """Connections to `study.db`: one that writes, and any number that only read. Everything that is apsw is here."""
 
+import errno
+import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +16,12 @@ from trialrun.store.failures import store_error
 BUSY_MS = 20_000
 """How long to wait for another process that puts a wish into the inbox; it takes milliseconds."""
 
+SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+"""The tables of a file, in the words in which they were created."""
+
 Cell = str | int | float | bytes | None
-Trouble = (apsw.Error, OSError)
-"""What goes wrong inside; `Database.told` turns it into our errors."""
+Trouble = (apsw.Error, OSError, UnicodeDecodeError)
+"""What goes wrong inside; `Database.told` turns it into our errors. A stored name that is damaged may be no UTF-8."""
 
 
 class Database:
@@ -117,16 +122,19 @@ def open_reader(path: Path) -> Database:
         raise store_error(error, path) from error
     with _closed_on_trouble(db):
         _check_identity(db)
-        db.run("PRAGMA query_only = 1")
+        _must_have_tables(db)
     return db
 
 
 def open_guest(path: Path) -> Database:
     """A connection of another process, which puts a wish into the inbox while a run goes on."""
     _must_exist(path)
+    if not os.access(path.parent, os.W_OK):
+        raise store_error(PermissionError(errno.EACCES, "no write access"), path)
     db = _connected(path, apsw.SQLITE_OPEN_READWRITE)
     with _closed_on_trouble(db):
         _check_identity(db)
+        _must_have_tables(db)
     return db
 
 
@@ -166,11 +174,28 @@ def _quoted(path: Path) -> str:
 
 def _must_exist(path: Path) -> None:
     if not path.exists():
+        raise _not_run_yet(path, "it has no database")
+
+
+def _must_have_tables(db: Database) -> None:
+    version: int = db.value("PRAGMA user_version")
+    if version == 0:
+        raise _not_run_yet(db.path, "its database is empty")
+    if version < schema.VERSION:
         raise StoreError(
-            "this study has not run yet: it has no database",
-            where=str(path),
-            fix="`trialrun run` begins it; or check the path",
+            f"this study was written by an older trialrun (tables of version {version}; "
+            f"this one reads {schema.VERSION})",
+            where=str(db.path),
+            fix="`trialrun run` brings the file up to date, also when there is nothing left to run",
         )
+
+
+def _not_run_yet(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"this study has not run yet: {why}",
+        where=str(path),
+        fix="`trialrun run` begins it; or check the path",
+    )
 
 
 def _check_identity(db: Database) -> None:
@@ -193,9 +218,18 @@ def _check_identity(db: Database) -> None:
 
 def _migrate(db: Database) -> None:
     """Bring the tables to this version, all steps or none."""
+    if db.value("PRAGMA user_version") == schema.VERSION:
+        return
     with db.transaction():
         version: int = db.value("PRAGMA user_version")
         for number, migration in enumerate(schema.MIGRATIONS[version:], start=version + 1):
             db.run(migration)
             db.run(f"PRAGMA user_version = {number}")
         db.run(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+
+
+def tables_as_created() -> list[tuple[Any, ...]]:
+    """What SCHEMA gives for a file in order."""
+    db = Database(apsw.Connection(":memory:"), Path(":memory:"))
+    _migrate(db)
+    return db.rows(SCHEMA)

@@ -37,7 +37,7 @@ def store_error(error: BaseException, path: Path, *, system_errno: int = 0) -> S
                 where=where,
                 fix="put the right study.db back from a copy, or move this one away to begin anew",
             )
-        case apsw.CorruptError():
+        case apsw.CorruptError() | UnicodeDecodeError():
             return StoreCorrupt(
                 "the database file is damaged",
                 where=where,

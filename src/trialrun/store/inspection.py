@@ -133,6 +133,8 @@ def _file_problems(db: Database) -> Iterator[Problem]:
     for (line,) in db.rows("PRAGMA integrity_check(20)"):
         if line != "ok":
             yield Problem(what=f"the database file is damaged: {line}", fix=_FIX_FILE)
+    if db.rows(database.SCHEMA) != database.tables_as_created():
+        yield Problem(what="the description of the tables in the file is damaged", fix=_FIX_FILE)
 
 
 def _text_and_fact_problems(db: Database) -> Iterator[Problem]:
@@ -156,11 +158,14 @@ def _text_and_fact_problems(db: Database) -> Iterator[Problem]:
 
 
 def _damaged_texts(db: Database) -> Iterator[str]:
+    """The names of texts whose content is another; a name that is damaged itself is spelled as it is found."""
     after = 0
     while page := db.rows(_TEXTS, (after, _PAGE)):
         after = page[-1][0]
-        for _, digest, body in page:
-            if text_hash(bytes(body)) != digest.hex():
+        for number, digest, body in page:
+            if not isinstance(digest, bytes):
+                yield f"in row {number}"
+            elif not isinstance(body, bytes) or text_hash(body) != digest.hex():
                 yield digest.hex()
 
 

@@ -65,7 +65,8 @@ class SqliteJournal:
         self._lock = lock
         self._writing = writing
         self._reading = database.open_reader(self._path)
-        self._next_seq = queries.last_seq(self._reading) + 1
+        with self._reading.told():
+            self._next_seq = queries.last_seq(self._reading) + 1
         self._states: dict[str, TrialState] = {}
         """Trials that are open, or whose row is on its way. Everything else is read from the table."""
         self._lagging: set[str] = set()

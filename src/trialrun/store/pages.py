@@ -86,7 +86,8 @@ def facts(
             anew = dict(db.rows(_ANEW, (_listed(suspects),))) if suspects else {}
         for trial, seq, at, body, crc in db.rows(_FACTS, (_listed(list(found)), _listed(kinds))):
             if not anew or seq > anew.get(trial, 0):
-                found[trial].append(wire.entry_of(seq, trial, at, body, crc))
+                entry = wire.entry_of(seq, trial, at, body, crc)
+                found[trial].append(entry)
     if len(kinds) > 1:
         for entries in found.values():
             entries.sort(key=_seq)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from trialrun.core.errors import StoreCorrupt
 from trialrun.core.state import TrialState
 
 COLUMNS = (
@@ -76,7 +77,18 @@ def row_of(state: TrialState, *, lags: bool) -> Row:
 
 
 def state_of(row: Row) -> TrialState:
-    """The state that was written as this row."""
+    """The state that was written as this row, or StoreCorrupt."""
+    try:
+        return _read(row)
+    except (TypeError, ValueError) as error:
+        raise StoreCorrupt(
+            f"the row of trial {row[0]} in the table of trials is damaged: {error}",
+            where="study.db, table trial",
+            fix="`trialrun doctor --rebuild` computes the table anew from the facts",
+        ) from error
+
+
+def _read(row: Row) -> TrialState:
     (
         id_, condition, status, _lags, forked_from, replicate, block, planned, actual, generation, turns, calls,
         attempts, tokens_in, tokens_out, spent, _held, unknown_costs, doubts, started_at, ended_at, spec, reason,

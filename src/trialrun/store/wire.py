@@ -1,6 +1,6 @@
 """Facts as the bytes that are stored, and back. A checksum over the whole row tells a damaged one from a good one."""
 
-from struct import Struct
+import struct
 from typing import get_args
 from zlib import crc32
 
@@ -10,9 +10,12 @@ from trialrun.core.errors import StoreCorrupt
 from trialrun.core.facts import Entry, Fact, Finished
 
 encode = msgspec.json.Encoder().encode
-_PLACE = Struct("<qd").pack
+_PLACE = struct.Struct("<qd").pack
 decode = msgspec.json.Decoder[Fact](Fact).decode
 _finished = msgspec.json.Decoder(Finished).decode
+
+NO_CELLS = (TypeError, ValueError, AttributeError, struct.error)
+"""What reading a row raises when a cell does not even have its type any more. msgspec's errors are ValueErrors."""
 
 KINDS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Fact)}
 """The stored name of every kind of fact."""
@@ -25,12 +28,12 @@ def checksum(seq: int, trial: str, at: float, body: bytes) -> int:
 
 def entry_of(seq: int, trial: str, at: float, body: bytes, crc: int) -> Entry:
     """The entry that was stored as this row, or StoreCorrupt."""
-    if checksum(seq, trial, at, body) != crc:
-        raise damaged(seq, trial, "its checksum does not match")
     try:
+        if checksum(seq, trial, at, body) != crc:
+            raise damaged(seq, trial, "its checksum does not match")
         return Entry(seq, trial, at, decode(body))
-    except msgspec.MsgspecError as error:
-        raise damaged(seq, trial, f"it is not a fact that this version knows: {error}") from error
+    except NO_CELLS as error:
+        raise damaged(seq, trial, f"it is not a fact that this version knows ({error})") from error
 
 
 def read_back(fact: Finished) -> Finished:
