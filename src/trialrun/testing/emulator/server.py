@@ -1,0 +1,147 @@
+"""The emulator: the providers' protocols on loopback, behind one address.
+
+Each provider has its own path prefix (`/openai/v1/…`, `/anthropic/v1/…`, `/gemini/…`, `/vertex/…`), as two of them give
+different meanings to one path; where a path is not ambiguous it also works without. Any other name as a prefix is a
+provider that speaks chat completions.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from trialrun.core.errors import UsageError
+from trialrun.core.ports import Clock, PriceBook
+from trialrun.providers.prices import GenaiPrices
+from trialrun.testing.emulator import control, routes
+from trialrun.testing.emulator.book import Book
+from trialrun.testing.emulator.desk import Desk
+from trialrun.testing.emulator.replies import Canned, Rehearsed, Source
+from trialrun.testing.emulator.script import Script, script_from
+from trialrun.testing.emulator.wire import RealClock
+
+LARGEST_BODY = 32 * 1024 * 1024
+EMULATED_KEY = "emulated-key"
+
+
+class Emulator:
+    """A server for the time of an `async with`.
+
+    `script` says how the providers behave; `clock` may be a test's own; `book_file` gets each line of the book as it is
+    written; `source` answers instead of what the script says, for example from a recorded study.
+    """
+
+    def __init__(
+        self,
+        script: Script | Mapping[str, object] | Path | str | None = None,
+        *,
+        clock: Clock | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        book_file: Path | None = None,
+        source: Source | None = None,
+        prices: PriceBook | None = None,
+        largest_body: int = LARGEST_BODY,
+        is_open_to_network: bool = False,
+    ) -> None:
+        if not is_open_to_network and not _is_loopback(host):
+            raise UsageError(
+                f"`{host}` is not an address of this machine alone",
+                fix="use 127.0.0.1, or say that the network may come in (`--open-to-network`)",
+            )
+        self._host, self._port = host, port
+        self._largest_body = largest_body
+        self._runner: web.AppRunner | None = None
+        self._given_source = source
+        self._clock: Clock = clock or RealClock()
+        self.book = Book(book_file)
+        chosen = script_from(script)
+        self.desk = Desk(
+            chosen,
+            clock=self._clock,
+            book=self.book,
+            prices=prices or GenaiPrices({model: rates.price() for model, rates in chosen.prices.items()}),
+            source=source or _source_of(chosen),
+        )
+
+    @property
+    def script(self) -> Script:
+        return self.desk.script
+
+    @property
+    def url(self) -> str:
+        """The address without a path, without a slash at its end."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}"
+
+    def base_url(self, provider: str) -> str:
+        """What the provider's own client wants as its base URL: with `/v1` where its paths do not have it."""
+        return f"{self.url}/{provider}" + ("" if provider in routes.WITH_VERSION else "/v1")
+
+    def settings(self, *providers: str, key: str = EMULATED_KEY) -> dict[str, str]:
+        """The environment variables that send these providers' calls here."""
+        settings: dict[str, str] = {}
+        for provider in providers:
+            name = provider.upper().replace("-", "_")
+            settings |= {f"{name}_BASE_URL": self.base_url(provider), f"{name}_API_KEY": key}
+        return settings
+
+    def follow(self, script: Script | Mapping[str, object] | Path | str | None) -> None:
+        """Begin another script; the book goes on."""
+        self.desk.follow(script_from(script))
+
+    def reset(self) -> None:
+        """Begin anew: an empty book, and the script from its start."""
+        self.book.reset()
+        self.desk.follow(self.desk.script)
+
+    async def start(self) -> None:
+        """Listen. The port is known afterwards."""
+        app = web.Application(client_max_size=self._largest_body)
+        routes.add(app, self.desk)
+        control.add(app, self.book, begin_anew=self.reset, follow=self.desk.follow)
+        app.router.add_route("*", "/{path:.*}", routes.nothing)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, backlog=4096)
+        try:
+            await site.start()
+        except OSError as error:
+            await self.stop()
+            raise UsageError(
+                f"port {self._port} cannot be opened: {error.strerror}",
+                where=self._host,
+                fix="choose another with `--port`, or none at all",
+            ) from error
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self.book.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _source_of(script: Script) -> Source:
+    return Canned() if script.replies == "canned" else Rehearsed(words=script.words)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,127 @@
+"""How a reply travels, or gets lost: whole, slowly, in part, spoiled, or not at all.
+
+W1. `reached` is true only if the whole of an unspoiled reply was handed to a connection that was still open.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from trialrun.core.ports import Clock
+from trialrun.testing.emulator.asked import Sent
+from trialrun.testing.emulator.script import Rule
+
+_PIECES = 20
+
+
+class Delivery:
+    """One request's way back."""
+
+    def __init__(self, request: web.BaseRequest, clock: Clock) -> None:
+        self._request = request
+        self._clock = clock
+        self.status: int | None = None
+        self.reached = False
+
+    async def whole(self, sent: Sent) -> web.StreamResponse:
+        """Send it as it should be."""
+        response = web.Response(status=sent.status, body=sent.body, headers=_headers(sent.headers))
+        self.status = sent.status
+        try:
+            await response.prepare(self._request)
+            await response.write_eof()
+        except ConnectionError:
+            return response
+        transport = self._request.transport
+        self.reached = transport is not None and not transport.is_closing()
+        return response
+
+    async def spoiled(self, sent: Sent, rule: Rule) -> web.StreamResponse:
+        """Send it as the rule wants it."""
+        match rule.fault:
+            case "truncated":
+                return await self._partly(sent, rule.keep)
+            case "slow_body":
+                return await self._slowly(sent, rule.seconds)
+            case "malformed":
+                cut = Sent(
+                    status=sent.status,
+                    body=sent.body[: int(len(sent.body) * rule.keep)],
+                    headers=sent.headers,
+                )
+                return await self._unread(cut)
+            case "wrong_type":
+                page = b"<html><body>Please accept the terms of this network.</body></html>"
+                return await self._unread(
+                    Sent(status=200, body=page, headers={**sent.headers, "content-type": "text/html"})
+                )
+            case "silence":
+                await self._clock.sleep(rule.seconds)
+                return self.drop()
+            case _:
+                return self.drop()
+
+    def drop(self) -> web.StreamResponse:
+        """End the connection without a word."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+        return web.Response()
+
+    async def _unread(self, sent: Sent) -> web.StreamResponse:
+        response = await self.whole(sent)
+        self.reached = False
+        return response
+
+    async def _partly(self, sent: Sent, keep: float) -> web.StreamResponse:
+        response = await self._begun(sent)
+        try:
+            await response.write(sent.body[: int(len(sent.body) * keep)])
+        except ConnectionError:
+            return response
+        if self._request.transport is not None:
+            # Not `abort`: what was sent shall arrive.
+            self._request.transport.close()
+        return response
+
+    async def _slowly(self, sent: Sent, seconds: float) -> web.StreamResponse:
+        response = await self._begun(sent)
+        size = max(1, -(-len(sent.body) // _PIECES))
+        try:
+            for start in range(0, len(sent.body), size):
+                await self._clock.sleep(seconds / _PIECES)
+                await response.write(sent.body[start : start + size])
+            await response.write_eof()
+        except ConnectionError:
+            return response
+        transport = self._request.transport
+        self.reached = transport is not None and not transport.is_closing()
+        return response
+
+    async def _begun(self, sent: Sent) -> web.StreamResponse:
+        response = web.StreamResponse(status=sent.status, headers=_headers(sent.headers))
+        response.content_length = len(sent.body)
+        self.status = sent.status
+        await response.prepare(self._request)
+        return response
+
+
+def _headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {"content-type": "application/json", **headers}
+
+
+class RealClock:
+    """Time as it passes."""
+
+    def now(self) -> float:
+        import time
+
+        return time.time()
+
+    def monotonic(self) -> float:
+        import time
+
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
