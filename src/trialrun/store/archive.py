@@ -138,11 +138,7 @@ class Archive:
 
     def messages(self, only: Sequence[str] | None = None) -> Iterator[tables.Message]:
         """Everything that was said; a fork's conversation is whole, with the part that it shares."""
-        for page in pages.places(self._db, only):
-            found = pages.facts(self._db, page, ("said",), all_generations=False)
-            for place in page:
-                if place.may_be_fork:
-                    found[place.trial] = self.history_of(place.trial)
+        for page, found in self._pages(("said",), only, shared=True):
             said = (entry.fact for entries in found.values() for entry in entries)
             texts = self.texts({fact.text for fact in said if isinstance(fact, f.Said)})
             for place in page:
@@ -154,12 +150,12 @@ class Archive:
         return self._rows(kinds, tables.calls, only, all_generations=True)
 
     def measures(self, only: Sequence[str] | None = None) -> Iterator[tables.Measure]:
-        """Every value that was taken."""
-        return self._rows(("measured",), tables.measures, only)
+        """Every value that was taken; of a fork, also from the part that it shares."""
+        return self._rows(("measured",), tables.measures, only, shared=True)
 
     def states(self, only: Sequence[str] | None = None) -> Iterator[tables.State]:
-        """The hidden states of the parties."""
-        return self._rows(("state",), tables.states, only)
+        """The hidden states of the parties; of a fork, also from the part that it shares."""
+        return self._rows(("state",), tables.states, only, shared=True)
 
     def artefacts(self, only: Sequence[str] | None = None) -> Iterator[tables.Artefact]:
         """Everything that was kept; `content_of` has the bytes."""
@@ -174,15 +170,30 @@ class Archive:
     def _rows(
         self,
         kinds: tuple[str, ...],
-        rows_of: Callable[[list[f.Entry]], Iterable[T]],
+        rows_of: Callable[[str, list[f.Entry]], Iterable[T]],
         only: Sequence[str] | None,
         *,
+        shared: bool = False,
         all_generations: bool = False,
     ) -> Iterator[T]:
+        for page, found in self._pages(kinds, only, shared=shared, all_generations=all_generations):
+            for place in page:
+                yield from rows_of(place.trial, found[place.trial])
+
+    def _pages(
+        self,
+        kinds: tuple[str, ...],
+        only: Sequence[str] | None,
+        *,
+        shared: bool = False,
+        all_generations: bool = False,
+    ) -> Iterator[tuple[list[pages.Place], dict[str, list[f.Entry]]]]:
         for page in pages.places(self._db, only):
             found = pages.facts(self._db, page, kinds, all_generations=all_generations)
-            for place in page:
-                yield from rows_of(found[place.trial])
+            for place in page if shared else ():
+                if place.may_be_fork:
+                    found[place.trial] = self.history_of(place.trial)
+            yield page, found
 
 
 def _messages_of(requests: dict[str, f.Held], at: str) -> list[tuple[Role, f.Hash]]:

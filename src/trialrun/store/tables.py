@@ -133,38 +133,38 @@ def messages(trial: str, entries: Iterable[f.Entry], texts: Mapping[str, str]) -
             number += 1
 
 
-def measures(entries: Iterable[f.Entry]) -> Iterator[Measure]:
+def measures(trial: str, entries: Iterable[f.Entry]) -> Iterator[Measure]:
     """What was measured, in order."""
     for entry in in_place(entries):
         m = entry.fact
         if isinstance(m, f.Measured):
-            yield Measure(entry.trial, m.turn, m.name, m.value, m.source, m.note, m.at)
+            yield Measure(trial, m.turn, m.name, m.value, m.source, m.note, m.at)
 
 
-def states(entries: Iterable[f.Entry]) -> Iterator[State]:
+def states(trial: str, entries: Iterable[f.Entry]) -> Iterator[State]:
     """The hidden states, in order."""
     for entry in in_place(entries):
         s = entry.fact
         if isinstance(s, f.StateLogged):
-            yield State(entry.trial, s.turn, s.party, s.values, s.at)
+            yield State(trial, s.turn, s.party, s.values, s.at)
 
 
-def artefacts(entries: Iterable[f.Entry]) -> Iterator[Artefact]:
+def artefacts(trial: str, entries: Iterable[f.Entry]) -> Iterator[Artefact]:
     """What was kept, in order."""
     for entry in in_place(entries):
         a = entry.fact
         if isinstance(a, f.ArtefactKept):
-            yield Artefact(entry.trial, a.turn, a.name, a.media_type, a.size_bytes, a.content, a.at)
+            yield Artefact(trial, a.turn, a.name, a.media_type, a.size_bytes, a.content, a.at)
 
 
-def questions(entries: Iterable[f.Entry]) -> list[Question]:
+def questions(trial: str, entries: Iterable[f.Entry]) -> list[Question]:
     """What humans were asked, in order, with their answers."""
     asked: dict[str, Question] = {}
     for entry in entries:
         match entry.fact:
             case f.Asked() as q:
                 asked[q.at] = Question(
-                    entry.trial, q.at, q.turn, q.party, q.question, q.options, entry.at, None, "", None
+                    trial, q.at, q.turn, q.party, q.question, q.options, entry.at, None, "", None
                 )
             case f.Answered() as a if a.at in asked:
                 asked[a.at] = asked[a.at]._replace(answer=a.answer, by=a.by, answered_at=entry.at)
@@ -173,7 +173,7 @@ def questions(entries: Iterable[f.Entry]) -> list[Question]:
     return list(asked.values())
 
 
-def calls(entries: Iterable[f.Entry]) -> Iterator[CallAttempt]:
+def calls(trial: str, entries: Iterable[f.Entry]) -> Iterator[CallAttempt]:
     """Every attempt, in the order in which they left; takes the facts of all generations of the trial."""
     attempts: list[_Attempt] = []
     open_: dict[tuple[str, int], _Attempt] = {}
@@ -181,7 +181,7 @@ def calls(entries: Iterable[f.Entry]) -> Iterator[CallAttempt]:
         fact = entry.fact
         match fact:
             case f.Held():
-                attempt = open_[fact.at, fact.attempt] = _Attempt(entry.trial, fact, entry.at)
+                attempt = open_[fact.at, fact.attempt] = _Attempt(trial, fact, entry.at)
                 attempts.append(attempt)
             case f.Settled() | f.Released() | f.Doubted():
                 if attempt := open_.get((fact.at, fact.attempt)):
