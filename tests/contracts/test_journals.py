@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -17,7 +18,8 @@ from trialrun.store import journal as sqlite
 from trialrun.store.inbox import post
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.clock import ManualClock
-from trialrun.testing.journal_contract import JournalContract
+from trialrun.testing.faults import Crash, CrashingJournal, Edge
+from trialrun.testing.journal_contract import JournalContract, finished, held, settled, started, write
 from trialrun.testing.memory import MemoryJournal
 
 
@@ -70,6 +72,51 @@ class TestMemory(JournalContract):
     def break_down(self, journal: Journal) -> None:
         assert isinstance(journal, MemoryJournal)
         journal.break_down()
+
+
+class TestCrashing(JournalContract):
+    """A journal that could die, and does not, is a journal."""
+
+    inner: MemoryJournal
+
+    async def opened(self, folder: Path) -> Journal:
+        self.inner = MemoryJournal(clock=self.clock)
+        return self._around()
+
+    def _around(self) -> Journal:
+        return CrashingJournal(self.inner, write=1_000_000, edge="after")
+
+    async def reopened(self, journal: Journal) -> Journal:
+        await self.inner.close()
+        self.inner.reopen()
+        return self._around()
+
+    async def killed(self, journal: Journal) -> Journal:
+        return self._around()
+
+    async def post(self, journal: Journal, kind: str, body: dict[str, object]) -> None:
+        self.inner.post(kind, body)
+
+    def break_down(self, journal: Journal) -> None:
+        self.inner.break_down()
+
+
+@pytest.mark.parametrize(("edge", "left"), [("before", 1), ("after", 2)])
+async def test_a_crash_comes_at_the_named_write_and_lasts(edge: Edge, left: int) -> None:
+    inner = MemoryJournal(clock=ManualClock())
+    journal = CrashingJournal(inner, write=2, edge=edge)
+    await write(journal, "t", started())
+    await journal.commit()
+    assert journal.writes == 1, "a commit of nothing is no write"
+    with pytest.raises(Crash):
+        await write(journal, "t", held("1"))
+    assert len(await inner.facts_of("t")) == left
+    for use in (journal.commit, journal.total, lambda: write(journal, "t", settled("1"))):
+        with pytest.raises(Crash):
+            await use()
+    await journal.close()
+    await write(CrashingJournal(inner, write=9, edge=edge), "t", finished())
+    assert len(await inner.facts_of("t")) == left + 1
 
 
 def test_the_facts_that_are_not_folded_change_no_state() -> None:

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Literal, NoReturn
 
+from msgspec.json import encode
+
+from trialrun.core.errors import StoreError
 from trialrun.core.facts import Entry, StudyFact, TrialFact
 from trialrun.core.ports import Command, Journal, Tally
 from trialrun.core.state import TrialState
@@ -27,6 +30,7 @@ class CrashingJournal:
         self.writes = 0
         """Commits of something so far; a run that ends with fewer than `write` was not cut."""
         self.is_dead = False
+        self._refuses: StoreError | None = None
         self._journal = journal
         self._fatal = write
         self._edge = edge
@@ -41,21 +45,26 @@ class CrashingJournal:
         facts: Sequence[TrialFact] | Sequence[StudyFact],
         texts: Mapping[str, str | bytes] | None = None,
     ) -> None:
-        self._live()
+        self._must_accept()
+        encode(facts)  # what cannot be stored is refused here, as by the journal inside
         self._pending.append((trial, facts, texts))
 
     async def commit(self) -> None:
         async with self._one_by_one:
-            self._live()
+            self._must_accept()
             if not self._pending:
                 return
             self.writes += 1
             if self.writes == self._fatal and self._edge == "before":
                 self._die()
             pending, self._pending = self._pending, []
-            for trial, facts, texts in pending:
-                self._journal.append(trial, facts, texts)
-            await self._journal.commit()
+            try:
+                for trial, facts, texts in pending:
+                    self._journal.append(trial, facts, texts)
+                await self._journal.commit()
+            except StoreError as error:
+                self._refuses = error
+                raise
             if self.writes == self._fatal:
                 self._die()
 
@@ -69,8 +78,9 @@ class CrashingJournal:
 
     async def close(self) -> None:
         """A dead process closes nothing; the journal inside stays open for the next one."""
-        if not self.is_dead:
+        if not self.is_dead and self._refuses is None:
             await self.commit()
+            self._refuses = StoreError("the journal is closed")
 
     async def facts_of(self, trial: str) -> list[Entry]:
         self._live()
@@ -100,6 +110,11 @@ class CrashingJournal:
     async def commands(self) -> list[Command]:
         self._live()
         return await self._journal.commands()
+
+    def _must_accept(self) -> None:
+        self._live()
+        if self._refuses is not None:
+            raise StoreError(self._refuses.what, where=self._refuses.where, fix=self._refuses.fix)
 
     def _live(self) -> None:
         if self.is_dead:
