@@ -112,6 +112,13 @@ async def test_changed_code_of_a_procedure_wants_consent_too(tmp_path: Path) -> 
     assert "the code of procedure `mine` changed" in caught.value.what
 
 
+async def test_another_seed_is_another_study_and_wants_consent(tmp_path: Path) -> None:
+    await run(make_plan(tmp_path))
+    with pytest.raises(ConsentNeeded) as caught:
+        await run(make_plan(tmp_path, seed=2), Scripted("never"))
+    assert "seed" in caught.value.what
+
+
 async def test_limits_and_budgets_may_change_at_any_time(tmp_path: Path) -> None:
     await run(make_plan(tmp_path))
     ran = await run(

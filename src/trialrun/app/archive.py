@@ -11,6 +11,7 @@ from trialrun.core.errors import StoreError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Journal
 from trialrun.core.version import VERSION
+from trialrun.core.writing import write_yaml
 
 _HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialrun run FOLDER` goes on from here.\n"
 
@@ -44,8 +45,6 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
 
 
 def _write_files(plan: Plan, document: str) -> None:
-    import yaml
-
     folder = plan.folder
     resolved = msgspec.json.decode(document.encode(), type=dict[str, object])
     try:
@@ -58,8 +57,7 @@ def _write_files(plan: Plan, document: str) -> None:
                 (folder / kept).write_text(source, encoding="utf-8")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / GIVEN).write_text(plan.study.source, encoding="utf-8")
-        dumped = yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True, width=100)
-        (folder / RESOLVED).write_text(_HEAD + dumped, encoding="utf-8")
+        (folder / RESOLVED).write_text(_HEAD + write_yaml(resolved), encoding="utf-8")
     except OSError as error:
         raise StoreError(
             f"the study's folder cannot be written: {error.strerror}",

@@ -27,6 +27,8 @@ _NOT_OF_TRIALS = (
     "notice",
     "prices",
     "measures",
+    "sources",
+    "design",
 )
 _MOST_LINES = 12
 
@@ -47,7 +49,7 @@ async def settle_changes(journal: Journal, plan: Plan, consent: Consent) -> str:
     code = code_of(plan)
     if last is None or (last.digest == plan.study.digest and last.code == code):
         return last.reason if last else ""
-    touched, ids = await _touched(journal, plan)
+    touched, ids = await _touched(journal, plan, other_chance=last.seed != plan.study.seed)
     if not touched.ended + touched.unfinished:
         return f"{touched.unplanned} trials are no longer planned; kept" if touched.unplanned else ""
     listed = await _listed(journal, plan, last, code)
@@ -72,7 +74,9 @@ def code_of(plan: Plan) -> dict[str, str]:
     return {name: plan.procedures.fingerprint(name) for name in sorted(names)}
 
 
-async def _touched(journal: Journal, plan: Plan) -> tuple[Touched, list[tuple[str, bool]]]:
+async def _touched(
+    journal: Journal, plan: Plan, *, other_chance: bool
+) -> tuple[Touched, list[tuple[str, bool]]]:
     ended = unfinished = unplanned = 0
     ids: list[tuple[str, bool]] = []
     async for state in journal.with_status():
@@ -81,7 +85,7 @@ async def _touched(journal: Journal, plan: Plan) -> tuple[Touched, list[tuple[st
         spec = spec_now(plan, state)
         if spec is None:
             unplanned += 1
-        elif spec != state.spec:
+        elif spec != state.spec or other_chance:
             ended, unfinished = ended + state.is_ended, unfinished + (not state.is_ended)
             ids.append((state.id, state.is_ended))
     return Touched(ended=ended, unfinished=unfinished, unplanned=unplanned), ids

@@ -16,6 +16,8 @@ from trialrun.core.study import Study
 
 Lane = Literal["live", "rehearsal"]
 RESULTS = "results"
+MEASURES = ("words", "turns", "*.words", "*.characters", "*.messages")
+"""What is taken from the transcript of any procedure; `*` stands for a party."""
 GIVEN, RESOLVED, CODE = "study.yaml", "resolved.yaml", "code"
 
 
@@ -80,6 +82,7 @@ def plan_of(
         listing=lambda: _names_below(home),
         procedures=procedures.facts,
         overrides=overrides,
+        measures=MEASURES,
         home=str(home),
     )
     if any(model.startswith("rehearsal/") for model in models_of(study)):
