@@ -101,6 +101,9 @@ async def test_keep_leaves_ended_trials_and_writes_the_deviation_down(tmp_path: 
     declared = [fact for fact in facts(changed) if isinstance(fact, f.Declared)]
     assert "4 kept as they were" in declared[-1].reason
 
+    wider = make_plan(tmp_path, parties=harsher, replicates=4)
+    assert (await run(wider)).exit is Exit.DONE, "what was agreed to is not asked again"
+
 
 async def test_changed_code_of_a_procedure_wants_consent_too(tmp_path: Path) -> None:
     async def other_question(trial: Trial, lab: Lab) -> dict[str, object]:

@@ -6,15 +6,18 @@ ran are no longer what the plan says; then nothing is run before the user has sa
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
 from trialrun.app.studies import Plan, last_declared
 from trialrun.core import facts as f
+from trialrun.core.design import Design
 from trialrun.core.differences import Change, differences
 from trialrun.core.errors import ConsentNeeded
+from trialrun.core.parse import archived
 from trialrun.core.ports import Journal
+from trialrun.core.specs import Specs
 from trialrun.core.state import TrialState
 
 Consent = Literal["ask", "redo", "keep"]
@@ -49,7 +52,8 @@ async def settle_changes(journal: Journal, plan: Plan, consent: Consent) -> str:
     code = code_of(plan)
     if last is None or (last.digest == plan.study.digest and last.code == code):
         return last.reason if last else ""
-    touched, ids = await _touched(journal, plan, other_chance=last.seed != plan.study.seed)
+    then = await _plan_then(journal, last)
+    touched, ids = await _touched(journal, plan, then)
     if not touched.ended + touched.unfinished:
         return f"{touched.unplanned} trials are no longer planned; kept" if touched.unplanned else ""
     listed = await _listed(journal, plan, last, code)
@@ -74,9 +78,32 @@ def code_of(plan: Plan) -> dict[str, str]:
     return {name: plan.procedures.fingerprint(name) for name in sorted(names)}
 
 
-async def _touched(
-    journal: Journal, plan: Plan, *, other_chance: bool
-) -> tuple[Touched, list[tuple[str, bool]]]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Then:
+    """The plan that ran last. What it already said of a trial was agreed to, and is not asked again."""
+
+    seed: int
+    design: Design
+    specs: Specs
+
+    def spec_of(self, state: TrialState) -> str | None:
+        condition = self.design.by_labels(state.levels)
+        return None if condition is None else self.specs.spec_of(condition).fingerprint
+
+
+async def _plan_then(journal: Journal, last: f.Declared) -> _Then:
+    study = archived(await _document_of(journal, last))
+    return _Then(
+        seed=last.seed, design=Design(study), specs=Specs(study, lambda name: last.code.get(name, ""))
+    )
+
+
+async def _document_of(journal: Journal, declared: f.Declared) -> dict[str, object]:
+    stored = (await journal.texts([declared.document])).get(declared.document, "{}")
+    return msgspec.json.decode(stored.encode(), type=dict[str, object])
+
+
+async def _touched(journal: Journal, plan: Plan, then: "_Then") -> tuple[Touched, list[tuple[str, bool]]]:
     ended = unfinished = unplanned = 0
     ids: list[tuple[str, bool]] = []
     async for state in journal.with_status():
@@ -85,7 +112,7 @@ async def _touched(
         spec = spec_now(plan, state)
         if spec is None:
             unplanned += 1
-        elif spec != state.spec or other_chance:
+        elif then.seed != plan.study.seed or (spec != state.spec and spec != then.spec_of(state)):
             ended, unfinished = ended + state.is_ended, unfinished + (not state.is_ended)
             ids.append((state.id, state.is_ended))
     return Touched(ended=ended, unfinished=unfinished, unplanned=unplanned), ids
@@ -99,8 +126,7 @@ def spec_now(plan: Plan, state: TrialState) -> str | None:
 
 async def _listed(journal: Journal, plan: Plan, last: f.Declared, code: Mapping[str, str]) -> list[str]:
     """The changes, one line each."""
-    stored = (await journal.texts([last.document])).get(last.document, "{}")
-    before = cast(dict[str, object], msgspec.json.decode(stored.encode()))
+    before = await _document_of(journal, last)
     changes = [
         change
         for change in differences(before, plan.study.document)
