@@ -1,4 +1,4 @@
-"""A small chat-completions server on loopback that misbehaves on demand: the far end of the adapter tests."""
+"""A small server on loopback that speaks one protocol and misbehaves on demand: the far end of the adapter tests."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,18 +10,19 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tests.contracts.wires import ANSWER, CHAT, CUT, STRUCTURED, Wire
 from trialrun.testing.provider_contract import BadReply, Fault
-
-ANSWER = "It was fine, you said: "
 
 
 class ChatServer:
     """Answers each request from its last message, or does the same wrong thing to all of them."""
 
-    def __init__(self, fault: Fault | BadReply | None = None) -> None:
+    def __init__(self, fault: Fault | BadReply | None = None, *, wire: Wire = CHAT) -> None:
         self.fault: Fault | BadReply | None = fault
+        self.wire = wire
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.urls: list[str] = []
         self.connections = 0
         self.base_url = ""
 
@@ -29,12 +30,12 @@ class ChatServer:
         raw = await request.read()
         self.bodies.append(msgspec.json.decode(raw))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.urls.append(str(request.url))
+        key = _key_in(request)
+        problem = self._problem
         match self.fault:
             case None:
-                return web.json_response(
-                    completion(self.bodies[-1]), headers={"x-request-id": "req-1", **LIMITS}
-                )
+                return web.json_response(self._reply(), headers=dict(self.wire.headers))
             case "throttled in seconds":
                 return problem(429, "rate_limit_exceeded", headers={"Retry-After": "7"})
             case "throttled until a date":
@@ -80,9 +81,25 @@ class ChatServer:
             case "no choices":
                 return web.json_response({"error": {"message": "upstream failed", "code": 502}})
             case "cut JSON":
-                return web.json_response(completion(self.bodies[-1], text='{"label": "ye', finish="length"))
+                return web.json_response(self.wire.reply(self.bodies[-1], CUT, True))
             case "no connection" | "dropped before the request was read":
                 raise AssertionError("these never come here")
+
+    def _reply(self) -> dict[str, Any]:
+        body = self.bodies[-1]
+        text = STRUCTURED if self.wire.wants_data(body) else ANSWER + self.wire.asked(body)
+        return self.wire.reply(body, text, False)
+
+    def _problem(
+        self,
+        status: int,
+        code: str,
+        *,
+        message: str = "something is wrong",
+        headers: dict[str, str] | None = None,
+    ) -> web.Response:
+        body = self.wire.problem(status, self.wire.codes.get(code, code), message)
+        return web.json_response(body, status=status, headers=headers)
 
     def _drop(self, request: web.Request) -> web.Response:
         assert request.transport is not None
@@ -114,7 +131,7 @@ class ChatServer:
                 yield self
             return
         app = web.Application()
-        app.router.add_post("/v1/chat/completions", self.answer)
+        app.router.add_post(self.wire.path, self.answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -128,33 +145,9 @@ class ChatServer:
             await runner.cleanup()
 
 
-LIMITS = {"x-ratelimit-remaining-requests": "99"}
-
-
-def completion(body: dict[str, Any], *, text: str = "", finish: str = "stop") -> dict[str, Any]:
-    """A reply in OpenAI's shape, counted the way OpenAI counts."""
-    said = " ".join(str(message["content"]) for message in body["messages"])
-    text = text or ANSWER + str(body["messages"][-1]["content"])
-    if "response_format" in body and finish == "stop":
-        text = '{"label": "yes", "reason": "It was said."}'
-    tokens_in, tokens_out = len(said) // 4, len(text) // 4
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "model": f"{body['model']}-2025-01-01",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}],
-        "usage": {
-            "prompt_tokens": tokens_in,
-            "completion_tokens": tokens_out,
-            "total_tokens": tokens_in + tokens_out,
-            "prompt_tokens_details": {"cached_tokens": 4},
-            "completion_tokens_details": {"reasoning_tokens": 2},
-        },
-    }
-
-
-def problem(
-    status: int, code: str, *, message: str = "something is wrong", headers: dict[str, str] | None = None
-) -> web.Response:
-    error = {"message": message, "type": "some_error", "code": code, "param": None}
-    return web.json_response({"error": error}, status=status, headers=headers)
+def _key_in(request: web.Request) -> str:
+    """The key of a request, in whichever header the protocol puts it."""
+    names = ("x-api-key", "x-goog-api-key", "Authorization")
+    return next((request.headers[name] for name in names if name in request.headers), "").removeprefix(
+        "Bearer "
+    )

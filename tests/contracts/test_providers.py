@@ -1,10 +1,11 @@
-"""The provider contract, on every provider: the rehearsal, the scripted one, and chat completions over real HTTP."""
+"""The provider contract, on every provider: the rehearsal, the scripted one, and each protocol over real HTTP."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import ClassVar, get_args
 
 from tests.contracts.chat_server import ChatServer
+from tests.contracts.wires import ANTHROPIC, CHAT, GEMINI, RESPONSES, Wire
 from trialrun.core.calls import Call, RawReply
 from trialrun.core.errors import (
     AuthRefused,
@@ -15,8 +16,12 @@ from trialrun.core.errors import (
     Unavailable,
 )
 from trialrun.core.ports import Provider
-from trialrun.providers.openai_compatible import OPENAI, OpenAICompatible
+from trialrun.providers.anthropic import Anthropic
+from trialrun.providers.gemini import Gemini
+from trialrun.providers.openai_chat import OPENAI, OpenAIChat
+from trialrun.providers.openai_responses import OpenAIResponses
 from trialrun.providers.rehearsal import RehearsalProvider
+from trialrun.providers.vertex import StaticToken, Vertex
 from trialrun.testing.provider_contract import EXPECTED, BadReply, Fault, ProviderContract
 from trialrun.testing.scripted import Answer, Scripted
 
@@ -70,32 +75,75 @@ class TestScripted(ProviderContract):
         return f"You said: {this.request.messages[-1].text}"
 
 
-class TestOpenAICompatible(ProviderContract):
+class HttpContract(ProviderContract):
+    """An adapter against a server that speaks its protocol and misbehaves as told."""
+
     key: ClassVar[str] = "sk-contract-0123456789abcdef"
+    wire: ClassVar[Wire] = CHAT
     faults: ClassVar[tuple[Fault, ...]] = get_args(Fault)
     bad_replies: ClassVar[tuple[BadReply, ...]] = get_args(BadReply)
 
+    def adapter(self, base_url: str) -> Provider:
+        raise NotImplementedError
+
     @asynccontextmanager
     async def provider(self) -> AsyncGenerator[Provider, None]:
-        async with self._at(ChatServer()) as provider:
+        async with self._at(ChatServer(wire=self.wire)) as provider:
             yield provider
 
     @asynccontextmanager
     async def faulty(self, fault: Fault | BadReply) -> AsyncGenerator[Provider, None]:
-        async with self._at(ChatServer(fault)) as provider:
+        async with self._at(ChatServer(fault, wire=self.wire)) as provider:
             yield provider
 
     @asynccontextmanager
     async def _at(self, server: ChatServer) -> AsyncGenerator[Provider, None]:
         self._server = server
         async with server.running():
-            provider = OpenAICompatible(
-                "openai", base_url=server.base_url, key=self.key, key_name="OPENAI_API_KEY", dialect=OPENAI
-            )
+            provider = self.adapter(server.base_url)
             try:
                 yield provider
             finally:
                 await provider.close()
+        assert not any(self.key in url for url in server.urls), "the key was in an address"
 
     def requests_seen(self) -> int | None:
         return len(self._server.bodies) + self._server.connections
+
+
+class TestOpenAIChat(HttpContract):
+    def adapter(self, base_url: str) -> Provider:
+        return OpenAIChat(
+            "openai", base_url=base_url, key=self.key, key_name="OPENAI_API_KEY", dialect=OPENAI
+        )
+
+
+class TestOpenAIResponses(HttpContract):
+    wire: ClassVar[Wire] = RESPONSES
+
+    def adapter(self, base_url: str) -> Provider:
+        return OpenAIResponses("openai-responses", base_url=base_url, key=self.key)
+
+
+class TestAnthropic(HttpContract):
+    model: ClassVar[str] = "anthropic/claude-haiku-4-5"
+    wire: ClassVar[Wire] = ANTHROPIC
+
+    def adapter(self, base_url: str) -> Provider:
+        return Anthropic("anthropic", base_url=base_url, key=self.key)
+
+
+class TestGemini(HttpContract):
+    model: ClassVar[str] = "google/gemini-2.5-flash"
+    wire: ClassVar[Wire] = GEMINI
+
+    def adapter(self, base_url: str) -> Provider:
+        return Gemini("google", base_url=base_url, key=self.key)
+
+
+class TestVertex(HttpContract):
+    model: ClassVar[str] = "vertex/gemini-2.5-flash"
+    wire: ClassVar[Wire] = GEMINI
+
+    def adapter(self, base_url: str) -> Provider:
+        return Vertex("vertex", base_url=base_url, project="p-1", tokens=StaticToken(self.key))

@@ -12,7 +12,7 @@ from trialrun.core import chance
 from trialrun.core.calls import Call, Message, Request
 from trialrun.core.errors import AuthRefused, RequestRefused, UsageError
 from trialrun.providers.local import LocalModel, missing_packages
-from trialrun.providers.openai_compatible import OpenAICompatible
+from trialrun.providers.openai_chat import OpenAIChat
 
 needs_model = pytest.mark.skipif(
     bool(missing_packages()), reason="the offline model is not installed: `./dev demo --real` brings it"
@@ -77,9 +77,7 @@ async def test_a_stranger_without_the_token_is_refused_and_a_dead_server_is_star
         server, process = model._server, model._process
         assert server is not None
         assert process is not None
-        stranger = OpenAICompatible(
-            "local", base_url=server._url.removesuffix("/chat/completions"), key="guess"
-        )
+        stranger = OpenAIChat("local", base_url=server._base_url, key="guess")
         with pytest.raises(AuthRefused):
             await stranger.send(this, model.prepare(this), attempt=1, timeout_s=20)
         await stranger.close()

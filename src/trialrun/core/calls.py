@@ -12,15 +12,49 @@ import msgspec
 
 from trialrun.core import identity
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 Finish = Literal["stop", "length", "refusal", "tool", "other"]
+SeedState = Literal["", "sent", "honoured", "unsupported"]
+"""What became of the seed of a call: it was sent; sent, and the provider named the backend that used it (without which
+equal seeds promise nothing); not sent, as the model takes none. Empty when nobody said."""
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One entry of a request, in the role that the asked model sees."""
+class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that a model may ask to be done; `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, object] = {}
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's wish to have a tool used."""
+
+    id: str
+    name: str
+    arguments: dict[str, object] = {}
+    carry: str = ""
+    """What the provider wants to see again beside this call, as it came: a signature, the thinking before it."""
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of a request, in the role that the asked model sees.
+
+    An assistant's message may wish for tools; each wish is answered by a message in the role `tool`, whose `answers` is
+    the id of the call and whose text is what came of it.
+    """
 
     role: Role
     text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+
+    @property
+    def stored(self) -> str:
+        """The message as one text: its words, or, if it is about tools, all of it as JSON."""
+        if self.tool_calls or self.answers:
+            return identity.canonical(self).decode("utf-8", "surrogatepass")
+        return self.text
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -34,6 +68,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     stop: tuple[str, ...] = ()
     schema: dict[str, object] | None = None
     params: dict[str, object] = {}
+    tools: tuple[Tool, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Unset and not empty where there are none: such a request is spelled, and so named, as if tools did not exist."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -42,8 +78,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def size_bytes(self) -> int:
         """UTF-8 bytes of everything that the model reads."""
-        texts = sum(len(message.text.encode("utf-8", "surrogatepass")) for message in self.messages)
-        return texts + (len(identity.canonical(self.schema)) if self.schema else 0)
+        texts = sum(len(message.stored.encode("utf-8", "surrogatepass")) for message in self.messages)
+        schema = len(identity.canonical(self.schema)) if self.schema else 0
+        return texts + schema + (len(identity.canonical(self.tools)) if self.tools else 0)
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +129,12 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     finish: Finish = "stop"
     model: str = ""
     data: object = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    extras: dict[str, object] = {}
+    """What the server returned beside the message and no protocol knows, such as feature activations, by name."""
+    seed: SeedState = ""
+    dropped: tuple[str, ...] = ()
+    """Settings that the model does not take, and that were therefore not sent."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +147,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     cost_usd: Decimal | None = None
     address: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    extras: dict[str, object] = {}
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def message(self) -> Message:
+        """The reply as an entry of the next request, with the tools that it wishes for."""
+        return Message("assistant", self.text, self.tool_calls)

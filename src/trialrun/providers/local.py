@@ -1,7 +1,7 @@
 """`local/smollm2`: a real language model on this machine, with no key and no network, for `./dev demo --real`.
 
 The model runs in a process of its own (`local_server`), started at the first call and ended with this one. It speaks
-chat completions, so everything but starting and stopping is `openai_compatible`.
+chat completions, so everything but starting and stopping is `openai_chat`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
 from trialrun.core.errors import RequestRefused, StudyStop, UsageError
 from trialrun.providers.http import HttpClient
 from trialrun.providers.local_server import SLOTS, model_path
-from trialrun.providers.openai_compatible import Dialect, OpenAICompatible, chat_body
+from trialrun.providers.openai_chat import Dialect, OpenAIChat, chat_body
 
 MODELS = ("smollm2",)
 _DIALECT = Dialect()
@@ -54,7 +54,7 @@ class LocalModel:
         self._slots = asyncio.Semaphore(SLOTS)
         self._http = HttpClient(concurrency=SLOTS)
         self._process: asyncio.subprocess.Process | None = None
-        self._server: OpenAICompatible | None = None
+        self._server: OpenAIChat | None = None
 
     def prepare(self, call: Call) -> bytes:
         if call.request.model.partition("/")[2] not in MODELS:
@@ -79,11 +79,11 @@ class LocalModel:
         if process is not None:
             await _stop(process)
 
-    async def _running(self) -> OpenAICompatible:
+    async def _running(self) -> OpenAIChat:
         async with self._starting:
             if self._process is None or self._process.returncode is not None or self._server is None:
                 self._process, address, token = await _start()
-                self._server = OpenAICompatible(
+                self._server = OpenAIChat(
                     "local",
                     base_url=f"{address}/v1",
                     key=token,
@@ -93,7 +93,7 @@ class LocalModel:
             return self._server
 
 
-_READER = OpenAICompatible("local", base_url="")
+_READER = OpenAIChat("local", base_url="")
 
 
 def missing_packages() -> list[str]:

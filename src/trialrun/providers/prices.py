@@ -17,7 +17,14 @@ from typing import Any, cast
 from trialrun.core.study import Price
 
 LIST_IDS: Mapping[str, str] = MappingProxyType(
-    {"gemini": "google", "vertex": "google", "xai": "x-ai", "bedrock": "aws", "moonshot": "moonshotai"}
+    {
+        "gemini": "google",
+        "vertex": "google",
+        "openai-responses": "openai",
+        "xai": "x-ai",
+        "bedrock": "aws",
+        "moonshot": "moonshotai",
+    }
 )
 """Our name of a provider -> its id in the price list, where they differ."""
 

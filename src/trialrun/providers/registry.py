@@ -4,8 +4,9 @@ Names and addresses are data; keys come from a mapping that the caller passes in
 that speaks chat completions becomes a provider by its address alone: `MYLAB_BASE_URL` makes `mylab/some-model`.
 """
 
+import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Literal
@@ -15,28 +16,60 @@ from trialrun.core.calls import Call
 from trialrun.core.errors import AuthRefused, UsageError
 from trialrun.core.ports import Clock, Provider
 from trialrun.core.study import Rehearsal
+from trialrun.providers.anthropic import Anthropic, messages_body
+from trialrun.providers.gemini import Gemini, generate_body
 from trialrun.providers.http import HttpClient
-from trialrun.providers.openai_compatible import OPENAI, Dialect, OpenAICompatible, chat_body
+from trialrun.providers.keys import keys_in
+from trialrun.providers.openai_chat import OPENAI, Dialect, OpenAIChat, chat_body
+from trialrun.providers.openai_responses import OpenAIResponses, responses_body
 from trialrun.providers.rehearsal import RehearsalProvider
+from trialrun.providers.vertex import DefaultCredentials, StaticToken, Vertex
 
 Lane = Literal["live", "rehearsal"]
+Wire = Literal["chat", "responses", "anthropic", "gemini", "vertex"]
 
 _PLAIN = Dialect()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Endpoint:
-    """Where a provider answers, what its key is called, and how it spells a request."""
+    """Where a provider answers, what it speaks, what its key is called, and how it spells a request."""
 
     base_url: str
     keys: tuple[str, ...] = ()
     """Names of the key, first found first; without any, the server wants none."""
+    wire: Wire = "chat"
     dialect: Dialect = field(default_factory=lambda: _PLAIN)
+    """Of chat completions."""
+    settings: tuple[str, ...] = ()
+    """What `_BASE_URL` may stand behind beside the provider's own name."""
 
 
 ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
     {
         "openai": Endpoint(base_url="https://api.openai.com/v1", keys=("OPENAI_API_KEY",), dialect=OPENAI),
+        "openai-responses": Endpoint(
+            base_url="https://api.openai.com/v1",
+            keys=("OPENAI_API_KEY",),
+            wire="responses",
+            settings=("OPENAI",),
+        ),
+        "anthropic": Endpoint(
+            base_url="https://api.anthropic.com/v1", keys=("ANTHROPIC_API_KEY",), wire="anthropic"
+        ),
+        "google": Endpoint(
+            base_url="https://generativelanguage.googleapis.com/v1",
+            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            wire="gemini",
+            settings=("GEMINI", "GOOGLE_GEMINI"),
+        ),
+        "gemini": Endpoint(
+            base_url="https://generativelanguage.googleapis.com/v1",
+            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            wire="gemini",
+            settings=("GOOGLE", "GOOGLE_GEMINI"),
+        ),
+        "vertex": Endpoint(base_url="", wire="vertex", settings=("GOOGLE_VERTEX",)),
         "openrouter": Endpoint(base_url="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)),
         "xai": Endpoint(base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",)),
         "groq": Endpoint(base_url="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",)),
@@ -52,12 +85,19 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
         ),
         "together": Endpoint(base_url="https://api.together.xyz/v1", keys=("TOGETHER_API_KEY",)),
         "fireworks": Endpoint(base_url="https://api.fireworks.ai/inference/v1", keys=("FIREWORKS_API_KEY",)),
+        "goodfire": Endpoint(base_url="https://api.goodfire.ai/api/inference/v1", keys=("GOODFIRE_API_KEY",)),
         "ollama": Endpoint(base_url="http://127.0.0.1:11434/v1"),
         "vllm": Endpoint(base_url="http://127.0.0.1:8000/v1"),
+        "llamacpp": Endpoint(base_url="http://127.0.0.1:8080/v1"),
+        "lmstudio": Endpoint(base_url="http://127.0.0.1:1234/v1"),
     }
 )
-WITHOUT_LIVE = ("anthropic", "google", "gemini", "vertex")
-"""Providers whose models can be rehearsed and priced, and whose own protocol has no adapter yet."""
+_VERSIONS: Mapping[Wire, tuple[str, ...]] = {
+    "anthropic": ("/v1",),
+    "gemini": ("/v1", "/v1beta", "/v1alpha"),
+    "vertex": ("/v1", "/v1beta1"),
+}
+"""Addresses of these go without a version elsewhere; the first one is added where none stands."""
 _ALWAYS = ("local", "rehearsal")
 _FAMILIES = {
     "gpt": "openai",
@@ -99,7 +139,7 @@ class Providers:
             raise _no_provider_named(model)
         made = self._made.get(name)
         if made is None:
-            if self._endpoint(name) is None and name not in (*WITHOUT_LIVE, *_ALWAYS):
+            if self._endpoint(name) is None and name not in _ALWAYS:
                 raise self._unknown(name, model)
             made = self._made[name] = self._make(name, model)
         return made
@@ -120,45 +160,89 @@ class Providers:
             return LocalModel()
         endpoint = self._endpoint(name)
         if endpoint is None:
-            raise UsageError(
-                f"`{name}` has no live lane yet",
-                where=model,
-                fix=f"rehearse the study, or reach the model through `openrouter/{name}/...`",
-            )
+            raise self._unknown(name, model)
         return self._adapter(name, endpoint, model)
 
     def _adapter(self, name: str, endpoint: Endpoint, model: str) -> Provider:
-        key = next((self._settings[key] for key in endpoint.keys if self._settings.get(key)), "")
-        if endpoint.keys and not key:
+        if endpoint.wire == "vertex":
+            return self._vertex(name, endpoint, model)
+        keys = self._keys(name, endpoint, model)
+        key_name, http = " or ".join(endpoint.keys), self._pool(endpoint.base_url)
+        if endpoint.wire == "chat":
+            return OpenAIChat(
+                name,
+                base_url=endpoint.base_url,
+                key=keys,
+                key_name=key_name,
+                dialect=endpoint.dialect,
+                http=http,
+            )
+        made = {"responses": OpenAIResponses, "anthropic": Anthropic, "gemini": Gemini}[endpoint.wire]
+        return made(name, base_url=endpoint.base_url, key=keys, key_name=key_name, http=http)
+
+    def _keys(self, name: str, endpoint: Endpoint, model: str) -> list[str]:
+        keys, unfit = keys_in(self._settings, endpoint.keys)
+        if unfit:
+            raise AuthRefused(
+                f"`{unfit}` holds characters that no header can carry",
+                where=model,
+                fix=f"set `{unfit}` again, without quotes and line breaks",
+            )
+        if endpoint.keys and not keys:
             names = " or ".join(f"`{key}`" for key in endpoint.keys)
             raise AuthRefused(
                 f"there is no key for `{name}`",
                 where=model,
                 fix=f"set {names} in the environment or in `.env`, or run `trialrun rehearse` without a key",
             )
-        return OpenAICompatible(
+        return keys
+
+    def _vertex(self, name: str, endpoint: Endpoint, model: str) -> Provider:
+        project = self._setting("GOOGLE_CLOUD_PROJECT", "VERTEX_PROJECT")
+        token = self._setting("VERTEX_ACCESS_TOKEN")
+        if not project:
+            raise UsageError(
+                "Vertex AI needs a project",
+                where=model,
+                fix="set `GOOGLE_CLOUD_PROJECT` (and `GOOGLE_CLOUD_LOCATION`, if not `global`)",
+            )
+        if not token and importlib.util.find_spec("google") is None:
+            raise UsageError(
+                "Vertex AI needs a package that is not installed",
+                where=model,
+                fix="install `trialrun[vertex]`, or set `VERTEX_ACCESS_TOKEN`",
+            )
+        return Vertex(
             name,
+            project=project,
+            location=self._setting("GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION") or "global",
             base_url=endpoint.base_url,
-            key=key,
-            key_name=" or ".join(endpoint.keys),
-            dialect=endpoint.dialect,
-            http=self._pool(endpoint.base_url),
+            tokens=StaticToken(token) if token else DefaultCredentials(),
+            http=self._pool(endpoint.base_url or "https://aiplatform.googleapis.com"),
         )
+
+    def _setting(self, *names: str) -> str:
+        """The first of these that is set."""
+        return next((value for name in names if (value := self._settings.get(name, "").strip())), "")
 
     def _endpoint(self, name: str) -> Endpoint | None:
         """The endpoint of a name, with the address that the settings give before the built-in one."""
         known = ENDPOINTS.get(name)
+        if name in _ALWAYS:
+            return None
         prefix = name.upper().replace("-", "_")
-        own = self._settings.get(f"{prefix}_BASE_URL", "").strip()
-        if not own or name in (*WITHOUT_LIVE, *_ALWAYS):
+        others = known.settings if known else ()
+        own = self._setting(*(f"{start}_BASE_URL" for start in (prefix, *others)))
+        if not own:
             return known
+        if known:
+            return replace(known, base_url=_versioned(own, known.wire))
         key = f"{prefix}_API_KEY"
-        keys = known.keys if known else (key,) if self._settings.get(key) else ()
-        return Endpoint(base_url=own, keys=keys, dialect=known.dialect if known else _PLAIN)
+        return Endpoint(base_url=own, keys=(key,) if self._settings.get(key) else ())
 
     def _speller(self, name: str) -> "_Speller | None":
         endpoint = self._endpoint(name)
-        return _Speller(endpoint.dialect) if endpoint else None
+        return _Speller(endpoint) if endpoint else None
 
     def _pool(self, base_url: str) -> HttpClient:
         proxy = self._proxy_for(base_url)
@@ -175,7 +259,7 @@ class Providers:
         return None if _is_direct(parts.hostname or "", excepted) else proxy
 
     def _unknown(self, name: str, model: str) -> UsageError:
-        known = sorted({*ENDPOINTS, *WITHOUT_LIVE, *_ALWAYS})
+        known = sorted({*ENDPOINTS, *_ALWAYS})
         near = get_close_matches(name.lower(), known, n=1)
         if near:
             fix = f"use `{near[0]}/{model.partition('/')[2]}`"
@@ -196,10 +280,24 @@ def _is_direct(host: str, excepted: str) -> bool:
 class _Speller:
     """Spells a rehearsed request as the provider's own adapter would."""
 
-    dialect: Dialect
+    endpoint: Endpoint
 
     def __call__(self, call: Call) -> bytes:
-        return chat_body(call, self.dialect)
+        match self.endpoint.wire:
+            case "chat":
+                return chat_body(call, self.endpoint.dialect)
+            case "responses":
+                return responses_body(call)
+            case "anthropic":
+                return messages_body(call)
+            case "gemini" | "vertex":
+                return generate_body(call)
+
+
+def _versioned(url: str, wire: Wire) -> str:
+    """The address with the version of the API, which other programs' settings leave out."""
+    versions, bare = _VERSIONS.get(wire, ()), url.rstrip("/")
+    return bare if not versions or bare.endswith(versions) else bare + versions[0]
 
 
 def _no_provider_named(model: str) -> UsageError:

@@ -9,8 +9,10 @@ from tests.contracts.chat_server import ChatServer
 from trialrun.core import chance
 from trialrun.core.calls import Call, Message, RawReply, Request
 from trialrun.core.errors import AuthRefused, QuotaExhausted, ReplyUnreadable, RequestRefused
-from trialrun.providers.http import HttpClient, Secret, retry_after_s
-from trialrun.providers.openai_compatible import OPENAI, Dialect, OpenAICompatible, chat_body, is_strict
+from trialrun.providers.http import HttpClient
+from trialrun.providers.keys import Keys, Secret
+from trialrun.providers.limits import retry_after_s
+from trialrun.providers.openai_chat import OPENAI, Dialect, OpenAIChat, chat_body, is_strict
 
 OPEN: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}}
 CLOSED: dict[str, object] = {**OPEN, "required": ["a"], "additionalProperties": False}
@@ -45,13 +47,10 @@ def test_the_body_holds_what_was_set_and_nothing_else() -> None:
         "max_completion_tokens": 100,
         "seed": body_of(call())["seed"],
     }
-    full = body_of(call(temperature=0.0, top_p=0.9, stop=("END",), params={"reasoning_effort": "low"}))
-    assert (full["temperature"], full["top_p"], full["stop"], full["reasoning_effort"]) == (
-        0.0,
-        0.9,
-        ["END"],
-        "low",
+    full = body_of(
+        call(model="openai/gpt-4.1", temperature=0.0, top_p=0.9, stop=("END",), params={"user": "u"})
     )
+    assert (full["temperature"], full["top_p"], full["stop"], full["user"]) == (0.0, 0.9, ["END"], "u")
 
 
 def test_dialects_spell_the_limit_the_seed_and_the_schema() -> None:
@@ -87,8 +86,8 @@ def test_params_cannot_change_what_a_call_costs(name: str) -> None:
         chat_body(call(params={name: 3}), OPENAI)
 
 
-def provider(base_url: str = "http://127.0.0.1:9/v1", **settings: Any) -> OpenAICompatible:
-    return OpenAICompatible("openai", base_url=base_url, **settings)
+def provider(base_url: str = "http://127.0.0.1:9/v1", **settings: Any) -> OpenAIChat:
+    return OpenAIChat("openai", base_url=base_url, **settings)
 
 
 def raw(**body: Any) -> RawReply:
@@ -192,8 +191,8 @@ def test_an_empty_purse_is_told_from_a_fast_client() -> None:
         (429, b'{"error": {"type": "insufficient_quota", "code": null, "message": "x"}}'),
         (403, b'{"error": {"code": "billing_not_active", "message": "x"}}'),
     ):
-        error = provider()._error(RawReply(body=body, status=status), call())
-        assert isinstance(error, QuotaExhausted), body
+        with pytest.raises(QuotaExhausted):
+            provider().checked(RawReply(body=body, status=status), call(), Keys())
 
 
 def test_a_secret_prints_nothing_of_itself() -> None:

@@ -1,0 +1,92 @@
+"""What a provider says about its limits, in one form for all of them: OpenAI's names, with spans in seconds.
+
+The pacer reads `x-ratelimit-remaining-requests`, `x-ratelimit-reset-requests` (`12.5s`) and the same with `-tokens`.
+Anthropic counts input, output and all tokens apart and names moments instead of spans; the scarcest of them stands for
+tokens here. OpenRouter counts requests alone and names a moment in milliseconds.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from time import time
+
+_LONGEST_RETRY_AFTER_S = 24 * 3600.0
+_KEPT = ("retry-after", "retry-after-ms", "content-type")
+_OURS = "x-ratelimit-"
+_ANTHROPIC = "anthropic-ratelimit-"
+_ANTHROPIC_KINDS = {
+    "requests": ("requests",),
+    "tokens": ("tokens", "input-tokens", "output-tokens"),
+}
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that say something about limits, with names in lower case and limits in their common form."""
+    kept: dict[str, str] = {}
+    is_anthropic = False
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower.startswith((_OURS, _ANTHROPIC)) or lower in _KEPT:
+            kept[lower] = value
+            is_anthropic = is_anthropic or lower.startswith(_ANTHROPIC)
+    if is_anthropic:
+        _from_anthropic(kept)
+    elif "x-ratelimit-remaining" in kept:
+        _from_openrouter(kept)
+    return kept
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """How long the provider asks to wait: in milliseconds, in seconds, or until a date."""
+    try:
+        if "retry-after-ms" in headers:
+            return bounded(float(headers["retry-after-ms"]) / 1000)
+        return bounded(float(headers["retry-after"]))
+    except KeyError:
+        return None
+    except ValueError:
+        pass
+    try:
+        return bounded(parsedate_to_datetime(headers["retry-after"]).timestamp() - time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def bounded(seconds: float) -> float | None:
+    """A span that can be waited for; None if it makes no sense."""
+    if seconds != seconds or seconds > _LONGEST_RETRY_AFTER_S:  # noqa: PLR0124 - not a number
+        return None
+    return max(0.0, seconds)
+
+
+def _from_anthropic(kept: dict[str, str]) -> None:
+    for kind, sources in _ANTHROPIC_KINDS.items():
+        left = {
+            source: int(value)
+            for source in sources
+            if (value := kept.get(f"{_ANTHROPIC}{source}-remaining", "")).isdigit()
+        }
+        if not left:
+            continue
+        scarcest = min(left, key=lambda source: left[source])
+        kept[f"{_OURS}remaining-{kind}"] = str(left[scarcest])
+        if limit := kept.get(f"{_ANTHROPIC}{scarcest}-limit"):
+            kept[f"{_OURS}limit-{kind}"] = limit
+        if (reset_s := _seconds_until(kept.get(f"{_ANTHROPIC}{scarcest}-reset", ""))) is not None:
+            kept[f"{_OURS}reset-{kind}"] = f"{reset_s:.3f}s"
+
+
+def _from_openrouter(kept: dict[str, str]) -> None:
+    kept.setdefault(f"{_OURS}remaining-requests", kept["x-ratelimit-remaining"])
+    reset = kept.get("x-ratelimit-reset", "")
+    if reset.isdigit() and len(reset) >= 12:
+        kept.setdefault(f"{_OURS}reset-requests", f"{max(0.0, int(reset) / 1000 - time()):.3f}s")
+
+
+def _seconds_until(moment: str) -> float | None:
+    """From now until an RFC 3339 time."""
+    try:
+        then = datetime.fromisoformat(moment)
+        return max(0.0, then.timestamp() - time())
+    except (ValueError, OverflowError):
+        return None

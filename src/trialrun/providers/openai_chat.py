@@ -1,0 +1,311 @@
+"""Chat completions as OpenAI speaks them, and many others after it: bodies out, replies in.
+
+What differs between those servers is data, in a `Dialect`; what differs between models is in `quirks`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from trialrun.core.calls import Call, Finish, Message, Parsed, RawReply, Request, Tool, ToolCall, Usage
+from trialrun.core.errors import ReplyUnreadable
+from trialrun.providers import quirks
+from trialrun.providers.account import HttpAccount, model_name
+from trialrun.providers.bodies import (
+    READ_ERRORS,
+    Body,
+    arguments_in,
+    arguments_of,
+    encoded,
+    extras_in,
+    seed_of,
+)
+from trialrun.providers.http import HttpClient
+from trialrun.providers.keys import Secret
+from trialrun.providers.reading import data_of
+from trialrun.providers.refusals import LONGEST_MESSAGE, policy_text, problem_in
+from trialrun.providers.schemas import is_strict
+
+SchemaStyle = Literal["json_schema", "json_object"]
+
+# These would change what a reply costs, or how many there are, behind the back of the ceiling.
+_OURS = frozenset(
+    {
+        "best_of",
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "model",
+        "n",
+        "response_format",
+        "seed",
+        "stop",
+        "stream",
+        "temperature",
+        "tools",
+        "top_p",
+    }
+)
+_FINISH: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "refusal",
+    "tool_calls": "tool",
+    "function_call": "tool",
+}
+_KNOWN = frozenset(
+    {
+        "choices", "citations", "created", "id", "model", "object", "provider", "service_tier", "stats",
+        "system_fingerprint", "timings", "usage", "warning", "x_groq",
+    }
+)  # fmt: skip
+_KNOWN_IN_CHOICE = frozenset(
+    {"content_filter_results", "finish_reason", "index", "message", "native_finish_reason", "stop_reason"}
+)
+_KNOWN_IN_MESSAGE = frozenset(
+    {
+        "annotations", "content", "function_call", "reasoning", "reasoning_content", "reasoning_details", "refusal",
+        "role", "tool_calls",
+    }
+)  # fmt: skip
+_JSON_ONLY = "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """How a server spells what they all can do. A None leaves the thing out."""
+
+    limit: str = "max_tokens"
+    seed: str | None = "seed"
+    schema: SchemaStyle = "json_schema"
+
+
+OPENAI = Dialect(limit="max_completion_tokens")
+"""Reasoning models refuse `max_tokens`, and all models of OpenAI know the newer name."""
+
+
+def chat_body(call: Call, dialect: Dialect) -> bytes:
+    """The body of the request. The same call gives the same bytes, whichever lane they travel."""
+    request = call.request
+    name = model_name(request.model)
+    settings = quirks.settings_of(request, quirks.family_of("openai-chat", name))
+    messages = [_spelled(message) for message in request.messages]
+    body: Body = {"model": name, "messages": messages, dialect.limit: request.max_tokens}
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        body["stop"] = list(settings.stop)
+    if settings.effort is not None:
+        body["reasoning_effort"] = settings.effort
+    if dialect.seed:
+        body[dialect.seed] = seed_of(call)
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.schema is not None:
+        if dialect.schema == "json_object":
+            schema = msgspec.json.encode(request.schema).decode()
+            messages.insert(0, {"role": "system", "content": _JSON_ONLY + schema})
+            body["response_format"] = {"type": "json_object"}
+        else:
+            format_ = {"name": "reply", "schema": request.schema, "strict": is_strict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": format_}
+    return encoded(body, call, _OURS)
+
+
+class OpenAIChat(HttpAccount):
+    """One account at one server that speaks chat completions."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        key: str | Sequence[str] = "",
+        key_name: str = "",
+        dialect: Dialect | None = None,
+        http: HttpClient | None = None,
+    ) -> None:
+        super().__init__(name, base_url=base_url, key=key, key_name=key_name, http=http)
+        self.dialect = dialect or Dialect()
+
+    def url_of(self, call: Call) -> str:
+        return f"{self._base_url}/chat/completions"
+
+    def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {secret.reveal()}"} if secret else {}
+
+    def prepare(self, call: Call) -> bytes:
+        return chat_body(call, self.dialect)
+
+    def meter(self, raw: RawReply) -> Usage | None:
+        try:
+            usage = _BILL.decode(raw.body).usage
+        except READ_ERRORS:
+            return None
+        if usage is None:
+            return Usage(tokens_in=0, tokens_out=0) if policy_text(raw.body) is not None else None
+        return Usage(
+            tokens_in=usage.prompt_tokens,
+            # Some servers count reasoning beside the completion and only the total says so.
+            tokens_out=max(usage.completion_tokens, usage.total_tokens - usage.prompt_tokens),
+            tokens_cached=usage.cached,
+            tokens_cache_write=usage.written,
+            tokens_reasoning=usage.reasoning,
+        )
+
+    def parse(self, raw: RawReply, request: Request) -> Parsed:
+        try:
+            reply = _REPLY.decode(raw.body)
+            extras = _extras(raw.body) if reply.choices else {}
+        except READ_ERRORS as error:
+            kind = raw.headers.get("content-type", "unknown type")
+            raise ReplyUnreadable(f"{self.name} sent no chat completion ({kind}): {error}") from error
+        family = quirks.family_of("openai-chat", model_name(request.model))
+        dropped = quirks.settings_of(request, family).dropped
+        seed = quirks.seed_state(is_sent=self.dialect.seed is not None, backend=reply.system_fingerprint)
+        if not reply.choices:
+            if (declined := policy_text(raw.body)) is not None:
+                return Parsed(text=declined, finish="refusal", seed=seed, dropped=dropped)
+            problem = (
+                self._keys.hide_in(problem_in(raw.body).message)[:LONGEST_MESSAGE] or "it holds no choice"
+            )
+            raise ReplyUnreadable(f"{self.name} sent an empty reply: {problem}")
+        choice = reply.choices[0]
+        text, finish = _text_of(choice.message.content), _FINISH.get(choice.finish_reason or "", "other")
+        calls = tuple(
+            ToolCall(
+                id=wish.id or "",
+                name=wish.function.name,
+                arguments=arguments_in(wish.function.arguments or ""),
+            )
+            for wish in choice.message.tool_calls or ()
+        )
+        if calls and finish == "stop":
+            finish = "tool"
+        if choice.message.refusal:
+            text, finish = choice.message.refusal, "refusal"
+        return Parsed(
+            text=text,
+            finish=finish,
+            model=reply.model or "",
+            data=data_of(text, finish, request),
+            tool_calls=calls,
+            extras=extras,
+            seed=seed,
+            dropped=dropped,
+        )
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: int | None = 0
+
+    @property
+    def cached(self) -> int:
+        details = self.prompt_tokens_details
+        return (details.cached_tokens if details else None) or self.prompt_cache_hit_tokens or 0
+
+    @property
+    def written(self) -> int:
+        details = self.prompt_tokens_details
+        return (details.cache_write_tokens if details else None) or 0
+
+    @property
+    def reasoning(self) -> int:
+        details = self.completion_tokens_details
+        return (details.reasoning_tokens if details else None) or 0
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+    arguments: str | None = None
+
+
+class _Wish(msgspec.Struct):
+    function: _Function
+    id: str | None = None
+
+
+class _Message(msgspec.Struct):
+    content: str | list[dict[str, object]] | None = None
+    refusal: str | None = None
+    tool_calls: list[_Wish] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Reply(msgspec.Struct):
+    choices: list[_Choice] = []
+    model: str | None = ""
+    system_fingerprint: str | None = None
+
+
+class _Bill(msgspec.Struct):
+    """The same body, read for its tokens alone: neither half may spoil the other."""
+
+    usage: _Usage | None = None
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+_BILL = msgspec.json.Decoder(_Bill)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_CHOICES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+def _extras(body: bytes) -> dict[str, object]:
+    """What the server sent beside the protocol: in the reply, in the choice, in the message."""
+    fields = _FIELDS.decode(body)
+    choice = _CHOICES.decode(fields["choices"])[0]
+    return {
+        **extras_in(fields, _KNOWN),
+        **extras_in(choice, _KNOWN_IN_CHOICE),
+        **extras_in(_FIELDS.decode(choice["message"]), _KNOWN_IN_MESSAGE),
+    }
+
+
+def _text_of(content: str | list[dict[str, object]] | None) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if part.get("type", "text") == "text")
+    return content or ""
+
+
+def _spelled(message: Message) -> Body:
+    if message.answers:
+        return {"role": "tool", "tool_call_id": message.answers, "content": message.text}
+    if message.tool_calls:
+        wishes = [
+            {
+                "id": wish.id,
+                "type": "function",
+                "function": {"name": wish.name, "arguments": arguments_of(wish)},
+            }
+            for wish in message.tool_calls
+        ]
+        return {"role": "assistant", "content": message.text or None, "tool_calls": wishes}
+    return {"role": message.role, "content": message.text}
+
+
+def _tool(tool: Tool) -> Body:
+    function: Body = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    if tool.parameters:
+        function["parameters"] = tool.parameters
+    return {"type": "function", "function": function}

@@ -1,0 +1,201 @@
+"""What a status other than 200 means: for the call, for the whole run, or for the trial as an outcome.
+
+The providers say it in different shapes and under different statuses; what they say is data here, in four tables.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+import msgspec
+
+from trialrun.core.calls import RawReply
+from trialrun.core.errors import (
+    AuthRefused,
+    QuotaExhausted,
+    RequestRefused,
+    Throttled,
+    TrialrunError,
+    Unavailable,
+)
+from trialrun.providers.limits import bounded, retry_after_s
+
+LONGEST_MESSAGE = 500
+
+QUOTA_CODES = frozenset(
+    {
+        "billing_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "contract_spend_limit_reached",
+        "credit_balance_exhausted",
+        "credit_balance_too_low",
+        "enforced_spend_limit_reached",
+        "insufficient_balance",
+        "insufficient_credits",
+        "insufficient_quota",
+        "linked_organization_billing_unavailable",
+        "linked_organization_spend_limit_reached",
+        "organization_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "quota_exceeded",
+    }
+)
+"""Money or a limit of the account, under whatever status: no call will go through until a person does something."""
+
+QUOTA_WORDS = (
+    "credit balance is too low",
+    "prepayment credits are depleted",
+    "spending cap",
+    "workspace api usage limits",
+    "your specified api usage limits",
+)
+"""The same, where only the words say it."""
+
+AUTH_CODES = frozenset(
+    {
+        "API_KEY_EXPIRED",
+        "API_KEY_INVALID",
+        "API_KEY_SERVICE_BLOCKED",
+        "FAILED_PRECONDITION",
+        "organization_on_hold",
+    }
+)
+"""A key or an account that is not let in, under status 400."""
+
+POLICY_CODES = frozenset(
+    {
+        "bio_policy",
+        "content_filter",
+        "content_policy_violation",
+        "cyber_policy",
+        "invalid_prompt",
+        "moderation",
+    }
+)
+"""The provider declined what the prompt asks for: an outcome of the trial, and no failure of the call."""
+
+_DAILY = "PerDay"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error body as read."""
+
+    codes: frozenset[str] = frozenset()
+    message: str = ""
+    quotas: tuple[str, ...] = ()
+    """Google: the names of the quotas that are used up."""
+    retry_after_s: float | None = None
+
+
+def problem_in(body: bytes) -> Problem:
+    """What an error body says; its shapes differ, and some are not JSON at all."""
+    decoded: object
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Problem(message=body[:LONGEST_MESSAGE].decode("utf-8", "replace").strip())
+    if isinstance(decoded, list):
+        decoded = next(iter(cast("list[object]", decoded)), None)
+    outer = _mapping(decoded)
+    error = outer.get("error") or decoded
+    fields = _mapping(error)
+    if not fields:
+        return Problem(message=str(error or ""))
+    details = list(_details(fields.get("details")))
+    codes = {
+        value
+        for source in (fields, *details)
+        for name in ("code", "type", "status", "reason", "error_code")
+        if isinstance(value := source.get(name), str)
+    }
+    metadata = _mapping(fields.get("metadata"))
+    if metadata.get("reasons") and "flagged_input" in metadata:
+        codes.add("moderation")
+    quotas = [
+        str(violation.get("quotaId", ""))
+        for detail in details
+        for violation in _details(detail.get("violations"))
+    ]
+    return Problem(
+        codes=frozenset(codes),
+        message=str(fields.get("message") or fields.get("detail") or outer.get("message") or ""),
+        quotas=tuple(quotas),
+        retry_after_s=next((wait for detail in details if (wait := _delay_s(detail)) is not None), None),
+    )
+
+
+def is_policy(raw: RawReply) -> bool:
+    """Whether the provider declined the prompt before any model ran. The reply is then read like any other."""
+    return raw.status in (400, 403) and not problem_in(raw.body).codes.isdisjoint(POLICY_CODES)
+
+
+def policy_text(body: bytes) -> str | None:
+    """Why the provider declined, from the body of such a reply; None if it is another body."""
+    problem = problem_in(body)
+    return None if problem.codes.isdisjoint(POLICY_CODES) else problem.message
+
+
+def error_of(
+    raw: RawReply, problem: Problem, *, name: str, message: str, model: str, place: str, key_name: str
+) -> TrialrunError:
+    """The error for this status. `message` is the provider's own word, fit to be shown."""
+    status = raw.status
+    what = f"{name} answered {status}" + (f": {message}" if message else "")
+    if is_quota(status, problem):
+        return QuotaExhausted(
+            what, where=model, fix=f"raise the limit of the account at {name}, or wait for its reset"
+        )
+    if status == 429:
+        return Throttled(what, retry_after_s=_wait_s(raw, problem))
+    if status in (401, 403) or (status == 400 and not problem.codes.isdisjoint(AUTH_CODES)):
+        return AuthRefused(what, where=model, fix=f"check {key_name}, and what its account may use")
+    if status in (408, 409, 425, 499) or status >= 500:
+        # 504 and 524 come from a proxy that gave up waiting: behind it the model may have run.
+        billed = "unknown" if status in (504, 524) else "no"
+        return Unavailable(what, billed=billed, status=status, retry_after_s=_wait_s(raw, problem))
+    fix = "check the model's name and what it supports"
+    if 300 <= status < 400:
+        fix = "the server redirects: give its final address as the base URL"
+    return RequestRefused(what, status=status, where=place, fix=fix)
+
+
+def is_quota(status: int, problem: Problem) -> bool:
+    """Whether the account's own limit is reached, and not the pace of a minute."""
+    if status == 402:
+        return True
+    if status not in (400, 403, 429):
+        return False
+    words = problem.message.lower()
+    return (
+        not problem.codes.isdisjoint(QUOTA_CODES)
+        or any(known in words for known in QUOTA_WORDS)
+        or any(_DAILY in quota for quota in problem.quotas)
+    )
+
+
+def _wait_s(raw: RawReply, problem: Problem) -> float | None:
+    asked = retry_after_s(raw.headers)
+    return problem.retry_after_s if asked is None else asked
+
+
+def _delay_s(detail: Mapping[str, object]) -> float | None:
+    """`retryDelay` of Google's RetryInfo: `46s`, `1.5s`."""
+    delay = detail.get("retryDelay")
+    if not isinstance(delay, str):
+        return None
+    try:
+        return bounded(float(delay.removesuffix("s")))
+    except ValueError:
+        return None
+
+
+def _details(value: object) -> Iterator[Mapping[str, object]]:
+    if isinstance(value, list):
+        yield from (_mapping(item) for item in cast("list[object]", value))
+    elif value:
+        yield _mapping(value)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
