@@ -6,8 +6,8 @@ Ctrl-C lets calls in flight settle, and only then raises KeyboardInterrupt; a se
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import TypeVar, cast
 
 from trialrun.app.running import Control
@@ -65,16 +65,34 @@ def _in_thread(work: Callable[[], Awaitable[T]], control: Control) -> T | None:
         except BaseException as error:  # noqa: BLE001  # handed over to the thread that waits
             failure.append(error)
 
+    def interrupt() -> None:
+        with suppress(IndexError, RuntimeError):
+            loops[0].call_soon_threadsafe(control.interrupt)
+
     thread = threading.Thread(target=body, name="trialrun")
-    thread.start()
-    while thread.is_alive():
-        try:
+    with _at_ctrl_c(interrupt):
+        thread.start()
+        while thread.is_alive():
             thread.join(0.1)
-        except KeyboardInterrupt:
-            with suppress(IndexError, RuntimeError):
-                loops[0].call_soon_threadsafe(control.interrupt)
     if not failure:
         return outcome[0]
     if control.was_used and isinstance(failure[0], asyncio.CancelledError):
         return None
     raise failure[0]
+
+
+@contextmanager
+def _at_ctrl_c(interrupt: Callable[[], None]) -> Generator[None]:
+    """What Ctrl-C does meanwhile. The loop of a notebook, or `asyncio.run`, would take it for itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(_number: int, _frame: object) -> None:
+        interrupt()
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

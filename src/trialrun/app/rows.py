@@ -153,7 +153,7 @@ def _measures(archive: Archive) -> tuple[tuple[str, ...], Iterator[Row]]:
 
 def number_of(value: object) -> int | float | None:
     """A measured number; true is 1 and false is 0."""
-    return value if isinstance(value, int | float) else None
+    return int(value) if isinstance(value, bool) else value if isinstance(value, int | float) else None
 
 
 def label_of(value: object) -> str | None:

@@ -68,7 +68,7 @@ def natural_width(table: Table, prose: int = 30) -> int:
     needed = 0
     for place, column in enumerate(table.columns):
         lines = [line for row in table.rows for line in defused(row[place]).split("\n")]
-        widest = max(map(width_of, [column.title, *lines]))
+        widest = max(map(width_of, [defused(column.title), *lines]))
         needed += _DRAWN_GAP + (min(widest, prose) if column.is_prose else widest)
     return needed - _DRAWN_GAP
 
@@ -87,16 +87,17 @@ def plain(block: Block) -> list[str]:
 
 
 def _pairs(block: Pairs) -> list[str]:
-    wide = max((width_of(name) for name, _ in block.rows), default=0)
+    rows = [(defused(name), defused(text)) for name, text in block.rows]
+    wide = max((width_of(name) for name, _ in rows), default=0)
     lines: list[str] = []
-    for name, text in block.rows:
-        for place, part in enumerate(defused(text).split("\n")):
+    for name, text in rows:
+        for place, part in enumerate(text.split("\n")):
             lines.append(f"{_padded(name if place == 0 else '', wide, 'left')}{_GAP}{part}".rstrip())
     return lines
 
 
 def _table(block: Table) -> list[str]:
-    heads = [[column.title] for column in block.columns]
+    heads = [[defused(column.title)] for column in block.columns]
     rows = [heads] + [[defused(cell).split("\n") for cell in row] for row in block.rows]
     wide = [max(width_of(line) for row in rows for line in row[place]) for place in range(len(heads))]
     lines: list[str] = []

@@ -1,0 +1,1 @@
+"""Tests of the command line, through its own doors: arguments in, output and exit codes out."""

@@ -1,0 +1,88 @@
+"""How quickly the doors open, and what they bring with them."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trialrun.cli.group import SECTIONS
+from trialrun.core.version import VERSION
+
+HEAVY = (
+    "pydantic",
+    "yaml",
+    "aiohttp",
+    "apsw",
+    "jinja2",
+    "rich",
+    "polars",
+    "pandas",
+    "genai_prices",
+    "asyncio",
+    "msgspec",
+)
+COMMANDS = [name for names in SECTIONS.values() for name in names]
+
+
+def modules_after(code: str) -> set[str]:
+    """The top-level modules that are loaded when a fresh interpreter has run this."""
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, json\n{code}\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.split(".")[0] for name in json.loads(said.stderr.splitlines()[-1])}
+
+
+def cpu_s(*arguments: str, cwd: Path | None = None) -> float:
+    """The least CPU time of some fresh processes: what it takes when nothing else is in the way."""
+    took: list[float] = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=False, cwd=cwd)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(took)
+
+
+def test_importing_trialrun_brings_nothing_heavy():
+    assert modules_after("import trialrun; trialrun.__version__; dir(trialrun)").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], [], *([name, "--help"] for name in COMMANDS)], ids=" ".join
+)
+def test_help_brings_nothing_heavy(arguments: list[str]):
+    run = f"with contextlib.redirect_stdout(io.StringIO()): run({arguments!r})"
+    code = f"import io, contextlib\nfrom trialrun.cli.entry import run\n{run}"
+    assert modules_after(code).isdisjoint(HEAVY)
+
+
+def test_help_and_import_are_quick():
+    assert cpu_s("-c", "import trialrun") < 0.150
+    assert cpu_s("-m", "trialrun", "--help") < 0.300
+    assert cpu_s("-m", "trialrun", "--version") < 0.200
+
+
+def test_every_public_name_is_there_when_it_is_asked_for():
+    import trialrun
+
+    for name in trialrun.__all__:
+        assert getattr(trialrun, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        trialrun.no_such_name  # noqa: B018  # that is the test
+
+
+def test_the_version_is_one_line():
+    said = subprocess.run(
+        [sys.executable, "-m", "trialrun", "--version"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == f"trialrun {VERSION}\n"
