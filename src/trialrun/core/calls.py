@@ -77,10 +77,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def size_bytes(self) -> int:
-        """UTF-8 bytes of everything that the model reads."""
+        """UTF-8 bytes of everything that the model may read; a free parameter may be something that it does."""
         texts = sum(len(message.stored.encode("utf-8", "surrogatepass")) for message in self.messages)
-        schema = len(identity.canonical(self.schema)) if self.schema else 0
-        return texts + schema + (len(identity.canonical(self.tools)) if self.tools else 0)
+        return texts + sum(
+            len(identity.canonical(each)) for each in (self.schema, self.tools, self.params) if each
+        )
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
