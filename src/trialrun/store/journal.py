@@ -61,6 +61,8 @@ class SqliteJournal:
 
     def __init__(self, folder: Path, clock: Clock, lock: StudyLock, writing: Database) -> None:
         self._path = folder / schema.FILE
+        self.batches = 0
+        """Transactions so far; a thousand commits may share one."""
         self._clock = clock
         self._lock = lock
         self._writing = writing
@@ -246,6 +248,7 @@ class SqliteJournal:
             return
         self._pending = Batch()
         self._flight = batch
+        self.batches += 1
         try:
             self._write_rows(batch)
         except Exception as error:  # noqa: BLE001  # a callback of the loop: whoever waits must hear of it

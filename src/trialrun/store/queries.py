@@ -1,7 +1,7 @@
 """What is asked of the tables, by the journal and by the archive alike."""
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -46,16 +46,18 @@ SELECT max((SELECT coalesce(max(seq), 0) FROM fact), (SELECT coalesce(max(seq), 
 # Trials whose row may lag behind their facts.
 _LAGGING = "SELECT id FROM trial WHERE lags ORDER BY rowid"
 
-# Sums by condition and status over the trials that are not named: money, tokens, counts.
+# Sums by condition and status: money, tokens, counts. The index `trial_sums` has all that is asked for.
 _SUMS = """
 SELECT condition, status, count(*), sum(spent), sum(held), sum(unknown_costs), sum(doubts), sum(calls),
        sum(tokens_in), sum(tokens_out)
-FROM trial
-WHERE id NOT IN (SELECT value FROM json_each(?)) AND {which}
-GROUP BY {by}
+FROM trial WHERE {which} GROUP BY {by}
 """
-_SUMS_BY_CONDITION = _SUMS.format(which="forked_from = ''", by="condition, status")
+_OWN = "forked_from = ''"
+_NAMED = "id IN (SELECT value FROM json_each(?))"
+_SUMS_BY_CONDITION = _SUMS.format(which=_OWN, by="condition, status")
+_SUMS_OF_NAMED_BY_CONDITION = _SUMS.format(which=f"{_OWN} AND {_NAMED}", by="condition, status")
 _SUMS_OF_ALL = _SUMS.format(which="1", by="status")
+_SUMS_OF_NAMED = _SUMS.format(which=_NAMED, by="status")
 
 _json = msgspec.json.Encoder().encode
 
@@ -129,12 +131,14 @@ def lagging_states(db: Database) -> list[TrialState]:
 
 def tallies(db: Database, instead: Iterable[TrialState]) -> list[Tally]:
     """Sums by condition, forks left out; `instead` are states that are newer than their rows."""
-    newer = list(instead)
+    newer = [state for state in instead if not state.forked_from]
     sums = _Sums()
-    sums.read(db, _SUMS_BY_CONDITION, newer)
+    with db.snapshot():
+        sums.read(db.each(_SUMS_BY_CONDITION))
+        if newer:
+            sums.read(db.each(_SUMS_OF_NAMED_BY_CONDITION, (_names(newer),)), sign=-1)
     for state in newer:
-        if not state.forked_from:
-            sums.add(state, state.condition)
+        sums.add(state, state.condition)
     return sums.tallies()
 
 
@@ -142,7 +146,10 @@ def total(db: Database, instead: Iterable[TrialState]) -> Tally:
     """Sums over every trial; `instead` are states that are newer than their rows."""
     newer = list(instead)
     sums = _Sums()
-    sums.read(db, _SUMS_OF_ALL, newer, condition="")
+    with db.snapshot():
+        sums.read(db.each(_SUMS_OF_ALL), condition="")
+        if newer:
+            sums.read(db.each(_SUMS_OF_NAMED, (_names(newer),)), condition="", sign=-1)
     for state in newer:
         sums.add(state, "")
     return sums.tally("")
@@ -155,9 +162,11 @@ class _Sums:
         self._counts: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, list[int]] = {}
 
-    def read(self, db: Database, sql: str, newer: list[TrialState], condition: str | None = None) -> None:
-        for by, status, count, *numbers in db.each(sql, (_listed(state.id for state in newer),)):
-            self._put(by if condition is None else condition, status, count, numbers)
+    def read(self, found: Iterable[tuple[Any, ...]], *, condition: str | None = None, sign: int = 1) -> None:
+        for by, status, count, *numbers in found:
+            self._put(
+                by if condition is None else condition, status, sign * count, [sign * n for n in numbers]
+            )
 
     def add(self, state: TrialState, condition: str) -> None:
         numbers = [
@@ -169,16 +178,14 @@ class _Sums:
     def _put(self, condition: str, status: str, count: int, numbers: list[int]) -> None:
         counts = self._counts.setdefault(condition, {})
         counts[status] = counts.get(status, 0) + count
-        so_far = self._numbers.get(condition)
-        self._numbers[condition] = (
-            numbers if so_far is None else [a + b for a, b in zip(so_far, numbers, strict=True)]
-        )
+        so_far = self._numbers.setdefault(condition, [0] * len(numbers))
+        self._numbers[condition] = [a + b for a, b in zip(so_far, numbers, strict=True)]
 
     def tally(self, condition: str) -> Tally:
         spent, held, unknown, doubts, calls, tokens_in, tokens_out = self._numbers.get(condition, [0] * 7)
         return Tally(
             condition=condition,
-            by_status=self._counts.get(condition, {}),
+            by_status={status: n for status, n in self._counts.get(condition, {}).items() if n},
             spent_usd=rows.usd(spent),
             held_usd=rows.usd(held),
             unknown_costs=unknown,
@@ -189,7 +196,12 @@ class _Sums:
         )
 
     def tallies(self) -> list[Tally]:
-        return [self.tally(condition) for condition in sorted(self._counts)]
+        tallies = [self.tally(condition) for condition in sorted(self._counts)]
+        return [tally for tally in tallies if tally.by_status]
+
+
+def _names(states: Iterable[TrialState]) -> str:
+    return _listed(state.id for state in states)
 
 
 def _listed(names: Iterable[str]) -> str:

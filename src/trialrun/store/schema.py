@@ -60,6 +60,9 @@ CREATE TABLE trial (
     exact BLOB NOT NULL
 );
 CREATE INDEX trial_in_order ON trial (planned, id);
+CREATE INDEX trial_sums ON trial (
+    condition, status, forked_from, spent, held, unknown_costs, doubts, calls, tokens_in, tokens_out
+);
 CREATE INDEX trial_by_status ON trial (status);
 CREATE INDEX trial_lags ON trial (lags) WHERE lags;
 
