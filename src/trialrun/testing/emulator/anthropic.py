@@ -158,7 +158,7 @@ class Anthropic:
         headers = wait_headers(trouble, stamp.at)
         if trouble.kind in _PAGES:
             status, title = _PAGES[trouble.kind]
-            where = {"location": "https://example.invalid/"} if trouble.kind == "redirect" else {}
+            where = {"location": "/__moved"} if trouble.kind == "redirect" else {}
             return Sent(
                 status=trouble.status or status,
                 body=html(title),

@@ -5,6 +5,7 @@ B2. A cost is usage times price, exact; an unknown price is None and never 0. Wh
 B3. No key is in the book: only its name, or a hash of it.
 """
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Iterator
@@ -87,6 +88,9 @@ class Book:
         """Requests that arrived and have not ended."""
         self.most_open = 0
         self.arrived = 0
+        self.quiet = asyncio.Event()
+        """Set while no request is open."""
+        self.quiet.set()
         self._total = Totals()
         self._sums: dict[tuple[str, str], Totals] = {}
         self._outcomes: dict[str, int] = {}
@@ -103,6 +107,7 @@ class Book:
         """A request is here. Returns its number, from 1."""
         self.arrived += 1
         self.open += 1
+        self.quiet.clear()
         self.most_open = max(self.most_open, self.open)
         return self.arrived
 
@@ -119,6 +124,8 @@ class Book:
         self._outcomes[entry.outcome] = self._outcomes.get(entry.outcome, 0) + 1
         if self._file is not None:
             os.write(self._opened(self._file), msgspec.json.encode(entry) + b"\n")
+        if not self.open:
+            self.quiet.set()
 
     def reset(self) -> None:
         """Forget all; requests that are still open will be in the new book. The file is left as it is."""

@@ -6,13 +6,14 @@ the request gets its one line in the book.
 """
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
 import msgspec
-from aiohttp import web
+from aiohttp import ClientError, web
 
 from trialrun.core import chance, pricing
 from trialrun.core.calls import Usage
@@ -47,6 +48,7 @@ class Visit:
     call: str = ""
     body_hash: str = ""
     outcome: str = "unread"
+    """Then `cut_off`, until it is known how the request ended."""
     rule: str = ""
     usage: Usage | None = None
     cost_usd: Decimal | None = ZERO
@@ -77,14 +79,14 @@ class Desk:
         self._cache = PromptCache()
         self._seed = chance.derive(b"emulator", script.seed)
         self._repeats: dict[bytes, int] = {}
-        self._began_at: float | None = None
+        self._began_at = math.nan
 
     async def serve(
         self, request: web.BaseRequest, dialect: Dialect, provider: str, model: str = ""
     ) -> web.StreamResponse:
         """Answer one request for a reply of a model."""
         began = self._clock.monotonic()
-        if self._began_at is None:
+        if math.isnan(self._began_at):
             self._began_at = began
         visit = Visit(
             number=self._book.arrive(),
@@ -123,8 +125,7 @@ class Desk:
             trouble = refusal.trouble
             visit.outcome = visit.outcome if visit.rule else trouble.kind
             return await delivery.whole(self._problem(trouble, dialect, visit))
-        except ConnectionError:
-            visit.outcome = "gone"
+        except (ConnectionError, ClientError):
             return delivery.drop()
         answer = await self._answer(asked, dialect, visit, rule)
         await self._wait(answer, visit)
@@ -149,12 +150,13 @@ class Desk:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge as error:
             raise Refusal(Trouble(kind="too_large")) from error
+        visit.outcome = "cut_off"
         digest = hashlib.blake2b(body, digest_size=16)
         visit.body_hash = digest.hexdigest()
         if not key or (self._names and key not in self._names):
             raise Refusal(Trouble(kind="revoked"))
         asked = dialect.read(body, provider=visit.provider, model=visit.model)
-        visit.model = asked.model
+        visit.model = asked.model[:_LONGEST_NAME]
         self._identify(asked, visit, digest.digest())
         return asked, body
 
@@ -170,7 +172,7 @@ class Desk:
 
     def _let_in(self, asked: Asked, visit: Visit) -> Rule | None:
         """Room under the limits, and then what the script has in mind. Raises Refusal when there is no room."""
-        elapsed_s = visit.began - (self._began_at or visit.began)
+        elapsed_s = visit.began - self._began_at
         if self.script.limits:
             tokens = float(tokens_in_of(request_of(asked)) + (asked.max_tokens or 0))
             admission = self._limiter.admit(

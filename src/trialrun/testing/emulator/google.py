@@ -1,5 +1,6 @@
 """Gemini: `generateContent` of the Developer API and of Vertex AI, which differ in keys, paths and errors only."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -63,7 +64,7 @@ class Google:
         )
 
     def read(self, body: bytes, *, provider: str, model: str) -> Asked:
-        given = decoded(_REQUEST, body)
+        given = decoded(_REQUEST, _in_camel_case(body))
         config = given.generationConfig
         if not given.contents:
             raise refused("* GenerateContentRequest.contents: contents is not specified")
@@ -93,7 +94,7 @@ class Google:
             raise refused(
                 "* GenerateContentRequest.generation_config.temperature: must be in the range [0.0, 2.0]."
             )
-        given = decoded(_REQUEST, body)
+        given = decoded(_REQUEST, _in_camel_case(body))
         if {content.role for content in given.contents} - {"user", "model", "function", ""}:
             raise refused("Please use a valid role: user, model.")
         config = given.generationConfig
@@ -125,7 +126,7 @@ class Google:
         headers = {} if trouble.wait_as == "header" else wait_headers(trouble, stamp.at)
         if trouble.kind in _PAGES:
             status, title = _PAGES[trouble.kind]
-            where = {"location": "https://example.invalid/"} if trouble.kind == "redirect" else {}
+            where = {"location": "/__moved"} if trouble.kind == "redirect" else {}
             page = {"content-type": "text/html", **where, **headers}
             return Sent(status=trouble.status or status, body=html(title), headers=page)
         status, name, words = _PROBLEMS[trouble.kind]
@@ -137,6 +138,36 @@ class Google:
         if details := _details(trouble, is_vertex=self.is_vertex):
             error["details"] = details
         return Sent(status=status, body=msgspec.json.encode({"error": error}), headers=headers)
+
+
+def _in_camel_case(body: bytes) -> bytes:
+    """Google reads `system_instruction` like `systemInstruction`, and its own SDK sends both kinds."""
+    if not _SNAKE.search(body):
+        return body
+    try:
+        return msgspec.json.encode(_renamed(cast("object", msgspec.json.decode(body))))
+    except msgspec.DecodeError:
+        return body
+
+
+def _renamed(value: object) -> object:
+    if isinstance(value, list):
+        return [_renamed(part) for part in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    renamed: Json = {}
+    for name, part in cast("Json", value).items():
+        first, *rest = name.split("_")
+        camel = first + "".join(word.capitalize() for word in rest)
+        renamed[camel] = part if camel in _OF_THE_USER else _renamed(part)
+    return renamed
+
+
+_SNAKE = re.compile(rb'"[a-z]+(_[a-z]+)+"\s*:')
+_OF_THE_USER = frozenset(
+    {"args", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "responseSchema"}
+)
+"""Below these, names are not Google's."""
 
 
 def _details(trouble: Trouble, *, is_vertex: bool) -> list[Json]:

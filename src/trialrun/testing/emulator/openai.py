@@ -111,7 +111,7 @@ class OpenAIShared:
     def problem(self, trouble: Trouble, stamp: Stamp) -> Sent:
         if trouble.kind in _PAGES:
             status, title = _PAGES[trouble.kind]
-            where = {"location": "https://example.invalid/"} if trouble.kind == "redirect" else {}
+            where = {"location": "/__moved"} if trouble.kind == "redirect" else {}
             headers = {"content-type": "text/html", **where, **wait_headers(trouble, stamp.at)}
             return Sent(status=trouble.status or status, body=html(title), headers=headers)
         status, kind, code, words = _PROBLEMS[trouble.kind]
