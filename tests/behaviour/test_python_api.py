@@ -7,15 +7,22 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import polars as pl
 import pytest
 
 import trialrun as tr
+from trialrun.app import studies
+from trialrun.app.forks import fork
+from trialrun.app.rows import TableName, table
+from trialrun.app.studies import Plan
 from trialrun.core.errors import ConsentNeeded, StudyMistakes, UsageError
+from trialrun.store.archive import Archive
 
 DOCUMENT: dict[str, Any] = {
     "study": "greeting",
@@ -224,3 +231,43 @@ def test_a_missing_library_is_replaced_or_named_with_its_fix(study: tr.Draft, mi
     assert what in said.stdout
     if "pandas" in missing:
         assert "pip install 'trialrun[frames]'" in said.stdout
+
+
+def test_messages_are_the_same_read_in_one_go_and_trial_by_trial(study: tr.Draft):
+    results = rehearse(study)
+    quick = results.messages()
+    columns, rows = exported(results, "messages")
+    assert quick.columns == list(columns)
+    assert quick.drop("said_at").rows() == [row[:-1] for row in rows]
+    for times in (quick["said_at"], results.messages(frame="pandas")["said_at"]):
+        assert all(
+            abs(one - row[-1]) <= timedelta(microseconds=1) for one, row in zip(times, rows, strict=True)
+        )
+
+
+def test_the_messages_of_a_study_with_forks_are_whole(study: tr.Draft, tmp_path: Path):
+    results = rehearse(study)
+    before = len(results.messages())
+    trial = results.trials()["trial"][0]
+    plan = plan_of_draft(study)
+    asyncio.run(fork(plan, trial, turn=1, overrides={"parties.host.values.manner": "odd"}))
+    assert len(rehearse(study).messages()) == before + 1
+
+
+def exported(results: tr.Results, name: TableName) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """A table as exports have it."""
+    with Archive(results.folder) as archive:
+        made = table(archive, name, "rehearsal")
+        return made.columns, [tuple(row) for row in made.rows]
+
+
+def plan_of_draft(study: tr.Draft) -> Plan:
+    return studies.plan_of(
+        msgspec.json.encode(study.document).decode(),
+        file="",
+        home=study.home,
+        lane="rehearsal",
+        folder=None,
+        overrides={},
+        given=study.procedures,
+    )

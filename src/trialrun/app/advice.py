@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 from trialrun.app.exits import Exit
 from trialrun.app.tables import StudyTable
@@ -12,10 +13,11 @@ Step = tuple[str, str]
 
 def next_steps(table: StudyTable, named: str, most: int = 3) -> list[Step]:
     """The commands that fit best, the most urgent first. `named` is how the user calls the study."""
-    return list(_steps(table, shlex.quote(named)))[:most]
+    return list(_steps(table, named))[:most]
 
 
-def _steps(table: StudyTable, study: str) -> Iterator[Step]:
+def _steps(table: StudyTable, named: str) -> Iterator[Step]:
+    study = shlex.quote(named)
     again = f"trialrun {'rehearse' if table.is_rehearsal else 'run'} {study}"
     if table.worked_on_by is not None:
         yield f"trialrun watch {study}", "follow the run"
@@ -30,7 +32,7 @@ def _steps(table: StudyTable, study: str) -> Iterator[Step]:
             yield f"{again} --retry-failed", f"take up the {table.failed} failed trials again"
         case Exit.INTERRUPTED:
             yield again, "go on where it stopped; nothing is paid twice"
-        case Exit.DONE if table.is_rehearsal:
+        case Exit.DONE if table.is_rehearsal and not _is_folder(named):
             yield f"trialrun run {study}", "the same with real models"
         case _:
             pass
@@ -40,6 +42,11 @@ def _steps(table: StudyTable, study: str) -> Iterator[Step]:
         yield f"trialrun verify {study}", "replay everything offline and compare"
     if table.money.doubts:
         yield f"trialrun doctor {study}", f"{table.money.doubts} calls may or may not have been billed"
+
+
+def _is_folder(named: str) -> bool:
+    """A results folder stays in its lane; a study file can be run in both."""
+    return Path(named).is_dir()
 
 
 def _more_than(table: StudyTable) -> str:

@@ -40,10 +40,13 @@ def library(wanted: Library | None) -> Library:
 
 def frame_of(columns: Sequence[str], rows: Iterable[Sequence[object]], wanted: Library | None) -> Any:
     """A data frame of these rows."""
-    chosen = library(wanted)
     cells = list(zip(*rows, strict=True)) or [() for _ in columns]
-    data = {name: _alike(column) for name, column in zip(columns, cells, strict=True)}
-    return _polars(data) if chosen == "polars" else _pandas(data)
+    return frame_of_columns({name: _alike(each) for name, each in zip(columns, cells, strict=True)}, wanted)
+
+
+def frame_of_columns(data: Mapping[str, Sequence[object]], wanted: Library | None) -> Any:
+    """A data frame of columns with values of one kind each. Numbers in a column `..._at` are seconds since 1970."""
+    return _polars(data) if library(wanted) == "polars" else _pandas(data)
 
 
 def _alike(column: Sequence[object]) -> Sequence[object]:
@@ -63,9 +66,16 @@ def _polars(data: Mapping[str, Sequence[object]]) -> Any:
     import polars as pl
 
     # All rows decide on a column's type: a measure may be missing in the first ten thousand.
-    return pl.DataFrame(
-        {name: pl.Series(name, cells, dtype=_type(name, cells)) for name, cells in data.items()}
-    )
+    return pl.DataFrame({name: _series(name, cells) for name, cells in data.items()})
+
+
+def _series(name: str, cells: Sequence[object]) -> Any:
+    import polars as pl
+
+    series = pl.Series(name, cells, dtype=_type(name, cells))
+    if name.endswith("_at") and series.dtype == pl.Float64:
+        return (series * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us", "UTC"))
+    return series
 
 
 def _type(name: str, cells: Sequence[object]) -> Any:
@@ -94,4 +104,8 @@ def _type(name: str, cells: Sequence[object]) -> Any:
 def _pandas(data: Mapping[str, Sequence[object]]) -> Any:
     import pandas as pd
 
-    return pd.DataFrame({name: pd.Series(list(cells)) for name, cells in data.items()})
+    series = {name: pd.Series(list(cells)) for name, cells in data.items()}
+    for name, each in series.items():
+        if name.endswith("_at") and each.dtype == "float64":
+            series[name] = pd.to_datetime((each * 1e6).round(), unit="us", utc=True)
+    return pd.DataFrame(series)

@@ -7,9 +7,9 @@ from typing import Any
 from trialrun.app import studies
 from trialrun.app.exits import Exit
 from trialrun.app.exporting import lane_of
-from trialrun.app.frames import Library, frame_of
+from trialrun.app.frames import Library, frame_of, frame_of_columns
 from trialrun.app.loops import waited_for
-from trialrun.app.rows import TableName, table
+from trialrun.app.rows import TableName, message_columns, table
 from trialrun.app.studies import Plan
 from trialrun.app.tables import ConditionRow, StudyTable, table_of
 from trialrun.app.verifying import Verified, verify
@@ -61,7 +61,14 @@ class Results:
 
     def messages(self, *, frame: Library | None = None) -> Any:
         """One row per utterance."""
-        return self._frame("messages", frame)
+        with Archive(self.folder) as archive:
+            found = archive.message_columns()
+            lane = lane_of(archive)
+        return (
+            self._frame("messages", frame)
+            if found is None
+            else frame_of_columns(message_columns(found, lane), frame)
+        )
 
     def calls(self, *, frame: Library | None = None) -> Any:
         """One row per attempt of a call, with tokens, cost, latency and errors."""

@@ -4,7 +4,7 @@ Names of columns that come from the study have a prefix (`factor.`, `outcome.`, 
 hide one of ours. A row of `trials` has one trial with everything that was measured; the other tables name the trial.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,6 +13,7 @@ from typing import Literal, cast, get_args
 
 from trialrun.core.state import TrialState
 from trialrun.store.archive import Archive
+from trialrun.store.columns import MessageColumns
 from trialrun.store.tables import CallAttempt, Measure, Message
 
 TableName = Literal["trials", "messages", "calls", "measures", "states", "artefacts"]
@@ -118,6 +119,14 @@ def _message(row: Message) -> Row:
         row.call or None,
         _time(row.said_at),
     ]
+
+
+def message_columns(found: MessageColumns, lane: str) -> dict[str, Sequence[object]]:
+    """The table of messages as columns; times are seconds since 1970."""
+    data: dict[str, Sequence[object]] = {"lane": [lane] * len(found.trial), **found._asdict()}
+    data["audience"] = [", ".join(names) if names else None for names in found.audience]
+    data["call"] = [call or None for call in found.call]
+    return data
 
 
 def _calls(archive: Archive) -> tuple[tuple[str, ...], Iterator[Row]]:

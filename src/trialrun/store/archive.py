@@ -16,7 +16,7 @@ from trialrun.core.envelope import close as close_envelope
 from trialrun.core.errors import StoreCorrupt, UsageError
 from trialrun.core.ports import Tally
 from trialrun.core.state import TrialState, in_force
-from trialrun.store import database, pages, queries, schema, tables, wire
+from trialrun.store import columns, database, pages, queries, schema, tables, wire
 from trialrun.store.lock import Holder, holder_of
 
 T = TypeVar("T")
@@ -112,13 +112,14 @@ class Archive:
         delta = held.request
         return Request(
             model=held.model,
-            messages=tuple(Message(role, texts.get(name, "")) for role, name in parts),
+            messages=tuple(Message.of(role, texts.get(name, "")) for role, name in parts),
             max_tokens=delta.max_tokens,
             temperature=delta.temperature,
             top_p=delta.top_p,
             stop=delta.stop,
             schema=delta.schema,
             params=delta.params,
+            tools=delta.tools or msgspec.UNSET,
         )
 
     def raw_of(self, trial: str, at: str, attempt: int | None = None) -> bytes:
@@ -143,6 +144,11 @@ class Archive:
             texts = self.texts({fact.text for fact in said if isinstance(fact, f.Said)})
             for place in page:
                 yield from tables.messages(place.trial, found[place.trial], texts)
+
+    def message_columns(self) -> columns.MessageColumns | None:
+        """The same as columns, in a third of the time; None for a study that `messages` has to read."""
+        with self._db.told():
+            return columns.messages(self._db)
 
     def calls(self, only: Sequence[str] | None = None) -> Iterator[tables.CallAttempt]:
         """Every attempt of every call, superseded ones too."""
