@@ -1,7 +1,9 @@
 """The journal contract on every store, and a machine that holds the file against the memory, step by step."""
 
 import asyncio
+import random
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,32 @@ async def test_a_crash_comes_at_the_named_write_and_lasts(edge: Edge, left: int)
     await journal.close()
     await write(CrashingJournal(inner, write=9, edge=edge), "t", finished())
     assert len(await inner.facts_of("t")) == left + 1
+
+
+async def test_many_trials_that_commit_one_by_one_share_batches(tmp_path: Path) -> None:
+    journal = SqliteJournal.open(tmp_path, clock=ManualClock())
+    draw = random.Random(1)
+
+    async def one(trial: str) -> None:
+        for number in range(4):
+            await write(journal, trial, held(str(number)))
+            await asyncio.sleep(draw.uniform(0.0, 0.1))
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for number in range(300):
+            group.create_task(one(f"t{number}"))
+    assert journal.batches <= (time.perf_counter() - began) / 0.004 + 3
+    assert (await journal.total()).held_usd == 600
+    await journal.close()
+
+
+async def test_a_few_trials_are_not_held_up(tmp_path: Path) -> None:
+    journal = SqliteJournal.open(tmp_path, clock=ManualClock())
+    for number in range(200):
+        await write(journal, f"t{number % 5}", held(str(number)))
+    assert journal.batches == 200
+    await journal.close()
 
 
 def test_the_facts_that_are_not_folded_change_no_state() -> None:

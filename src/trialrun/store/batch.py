@@ -41,6 +41,7 @@ class Batch:
         "rows",
         "takes",
         "texts",
+        "timer",
         "trials",
         "waiters",
     )
@@ -56,6 +57,7 @@ class Batch:
         self.live: tuple[float, bytes] | None = None
         self.waiters: list[asyncio.Future[None]] = []
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self.finished = threading.Event()
         self.error: StoreError | None = None
 

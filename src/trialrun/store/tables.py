@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from trialrun.core import facts as f
 from trialrun.core import identity
-from trialrun.core.calls import Finish
+from trialrun.core.calls import Finish, SeedState
 
 CallStatus = Literal["open", "settled", "released", "in_doubt", "confirmed"]
 """open: it left, and nothing more is known (yet). in_doubt: it ended, and nobody knows whether it was billed.
@@ -63,6 +63,11 @@ class CallAttempt(NamedTuple):
     held_at: float
     ended_at: float | None
     superseded: bool
+    seed: SeedState
+    dropped: str
+    """Settings that were not sent, as the model takes none of them, with commas between; empty if all were."""
+    tools: str
+    """The names of the tools that the reply wishes for, with commas between."""
 
 
 class Measure(NamedTuple):
@@ -252,6 +257,9 @@ def _row_of(attempt: _Attempt) -> CallAttempt:
         held_at=attempt.held_at,
         ended_at=attempt.ended_at,
         superseded=attempt.superseded,
+        seed=paid.seed,
+        dropped=",".join(paid.dropped),
+        tools=",".join(wish.name for wish in paid.tool_calls),
     )
 
 
