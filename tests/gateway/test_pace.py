@@ -1,0 +1,113 @@
+"""Limits that the study states, and what providers say of theirs."""
+
+import asyncio
+
+import pytest
+
+from trialrun.core.errors import Unavailable
+from trialrun.core.study import RateLimit
+from trialrun.gateway.pace import Pacer
+from trialrun.testing.clock import ManualClock
+
+
+async def leave(
+    pacer: Pacer, clock: ManualClock, *, calls: int, tokens: int = 100, takes_s: float = 0.0
+) -> list[float]:
+    """So many calls at once; returns when each left."""
+    left: list[float] = []
+
+    async def one() -> None:
+        left.append(await pacer.enter("x/m", tokens))
+        if takes_s:
+            await clock.sleep(takes_s)
+        pacer.leave("x/m", tokens, tokens)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(calls):
+            group.create_task(one())
+    return left
+
+
+async def test_requests_per_minute_are_kept_in_every_minute() -> None:
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        left = await leave(
+            Pacer((RateLimit(model="x/*", requests_per_minute=60),), clock, group), clock, calls=200
+        )
+    for begin in left:
+        assert sum(begin <= at < begin + 60 for at in left) <= 66, "a minute's worth, and a tenth saved up"
+    assert left[-1] < 200, "and hardly slower than allowed"
+
+
+async def test_tokens_per_minute_are_kept_and_corrected_by_what_was_used() -> None:
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        limits = (RateLimit(model="x/*", tokens_per_minute=6000),)
+        left = await leave(Pacer(limits, clock, group), clock, calls=100, tokens=120)
+    assert 100 <= left[-1] <= 125
+
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", tokens_per_minute=6000),), clock, group)
+        for _ in range(100):
+            await pacer.enter("x/m", 120)
+            pacer.leave("x/m", 120, 12)
+        assert clock.monotonic() < 20, "most of the estimates came back"
+
+
+async def test_calls_in_flight_are_bounded() -> None:
+    clock = ManualClock(auto=True)
+    most = 0
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", in_flight=5),), clock, group)
+
+        async def one() -> None:
+            nonlocal most
+            await pacer.enter("x/m", 1)
+            most = max(most, pacer.in_flight)
+            await clock.sleep(1)
+            pacer.leave("x/m", 1, 1)
+
+        async with asyncio.TaskGroup() as calls:
+            for _ in range(40):
+                calls.create_task(one())
+    assert most == 5
+
+
+async def test_a_limit_is_for_its_own_models() -> None:
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="other/*", requests_per_minute=1),), clock, group)
+        left = await leave(pacer, clock, calls=50)
+    assert left[-1] < 1
+
+
+@pytest.mark.parametrize("status", [503, 529])
+async def test_overload_halves_the_calls_in_flight_once_and_successes_bring_them_back(status: int) -> None:
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", in_flight=40),), clock, group)
+        entered = [await pacer.enter("x/m", 1) for _ in range(40)]
+        for at in entered:
+            pacer.failed("x/m", Unavailable("overloaded", status=status), at)
+            pacer.leave("x/m", 1, None)
+        assert 15 <= pacer.lane("x/m").limit <= 21, "one cut for calls that left together"
+        for _ in range(2000):
+            pacer.succeeded("x/m", {})
+        assert pacer.lane("x/m").limit == 40
+
+
+async def test_why_calls_wait_is_said_with_the_time() -> None:
+    clock = ManualClock()
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((), clock, group)
+        at = await pacer.enter("x/m", 1)
+        pacer.failed("x/m", Unavailable("overloaded", status=503, retry_after_s=30.0), at)
+        pacer.leave("x/m", 1, None)
+        waiting = group.create_task(pacer.enter("x/m", 1))
+        await asyncio.sleep(0)
+        assert pacer.waits() == ["x/m: the provider asked us to wait 30 s, 1 calls wait"]
+        await clock.advance(31)
+        await waiting
+        assert pacer.waits() == []
+        pacer.leave("x/m", 1, None)
