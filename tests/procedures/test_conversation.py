@@ -206,6 +206,7 @@ async def test_a_verdict_that_was_cut_off_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_conversation_of_one_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    alone: dict[str, Any] = {**TALK, "parties": {"asker": TALK["parties"]["asker"]}}
     with pytest.raises(StudyMistakes) as caught:
-        make_plan(tmp_path, **{**TALK, "parties": {"asker": TALK["parties"]["asker"]}})
+        make_plan(tmp_path, **alone)
     assert "part" in caught.value.report()
