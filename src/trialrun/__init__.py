@@ -16,7 +16,7 @@ from trialrun.core.version import VERSION
 if TYPE_CHECKING:
     from trialrun.app.api import Draft, Planned, Results, load, plan, run, study
     from trialrun.app.exits import Exit
-    from trialrun.core.calls import Message, Reply
+    from trialrun.core.calls import Message, Reply, Tool, ToolCall
     from trialrun.core.errors import TrialrunError
     from trialrun.core.ports import Lab, Outcome, Procedure
     from trialrun.core.study import Party, Trial
@@ -32,6 +32,8 @@ __all__ = [
     "Procedure",
     "Reply",
     "Results",
+    "Tool",
+    "ToolCall",
     "Trial",
     "TrialrunError",
     "__version__",
@@ -46,7 +48,7 @@ __version__ = VERSION
 _HOMES = {
     "trialrun.app.api": ("Draft", "Planned", "Results", "load", "plan", "run", "study"),
     "trialrun.app.exits": ("Exit",),
-    "trialrun.core.calls": ("Message", "Reply"),
+    "trialrun.core.calls": ("Message", "Reply", "Tool", "ToolCall"),
     "trialrun.core.errors": ("TrialrunError",),
     "trialrun.core.ports": ("Lab", "Outcome", "Procedure"),
     "trialrun.core.study": ("Party", "Trial"),

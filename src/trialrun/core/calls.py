@@ -56,6 +56,18 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
             return identity.canonical(self).decode("utf-8", "surrogatepass")
         return self.text
 
+    @classmethod
+    def of(cls, role: Role, stored: str) -> "Message":
+        """The message that is stored as this text."""
+        if stored.startswith("{"):
+            try:
+                message = msgspec.json.decode(stored, type=cls)
+            except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+                return cls(role, stored)
+            if message.role == role and message.stored == stored:
+                return message
+        return cls(role, stored)
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The question to a model, free of any provider's spelling. Equal requests have equal fingerprints."""

@@ -150,9 +150,16 @@ class ReplayMismatch(ProcedureError):
 
 
 class ReplyUnreadable(TrialError):
-    """A reply that was paid for cannot be read as what was asked."""
+    """A reply that was paid for cannot be read as what was asked.
+
+    `text` is what the model wrote, where that much could be read and another form of it would do.
+    """
 
     boundary: Boundary = "provider"
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "", text: str | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.text = text
 
 
 class TrialTimeout(TrialError):

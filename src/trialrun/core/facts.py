@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from trialrun.core.calls import Finish, Role, Usage
+from trialrun.core.calls import Finish, Role, SeedState, Tool, ToolCall, Usage
 
 Hash = str
 Status = Literal[
@@ -105,6 +105,7 @@ class RequestDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     stop: tuple[str, ...] = ()
     schema: dict[str, object] | None = None
     params: dict[str, object] = {}
+    tools: tuple[Tool, ...] = ()
 
 
 class Held(_Fact, frozen=True, tag="held"):
@@ -130,7 +131,7 @@ class Settled(_Fact, frozen=True, tag="settled"):
     cost_usd: Decimal | None
     usage: Usage | None
     text: Hash = ""
-    """The reply's text; empty when the reply could not be read."""
+    """The reply's text. Of a reply that could not be used: what the model wrote, if that much could be read."""
     raw: Hash = ""
     """The body as it came, with a hole where the text stands (`core.envelope`)."""
     finish: Finish = "stop"
@@ -139,6 +140,12 @@ class Settled(_Fact, frozen=True, tag="settled"):
     latency_s: float = 0.0
     priced_by: str = ""
     unreadable: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    extras: Hash = ""
+    """What the server returned beside the message, as JSON; also kept as the artefact `extras:<at>`."""
+    seed: SeedState = ""
+    dropped: tuple[str, ...] = ()
+    """Settings of the request that the model does not take, and that were not sent."""
 
 
 class Released(_Fact, frozen=True, tag="released"):

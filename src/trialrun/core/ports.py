@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
 
-from trialrun.core.calls import Call, Message, Parsed, RawReply, Reply, Request, Usage
+from trialrun.core.calls import Call, Message, Parsed, RawReply, Reply, Request, Tool, Usage
 from trialrun.core.facts import Entry, Fact, RequestDelta, Settled, StudyFact, TrialFact
 from trialrun.core.state import TrialState
 from trialrun.core.study import Party, Price, Trial
@@ -61,9 +61,13 @@ class Lab(Protocol):
         system: str | None = None,
         schema: Mapping[str, object] | None = None,
         purpose: str = "",
+        tools: Sequence[Tool] = (),
         **params: object,
     ) -> Reply:
-        """Ask a party of the study, or a model by name."""
+        """Ask a party of the study, or a model by name.
+
+        A structured reply that does not fit its schema is asked for once more, as a call of its own.
+        """
         ...
 
     async def ask_human(
@@ -194,6 +198,7 @@ class Answer:
 
     settled: Settled
     text: str
+    extras: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Door(Protocol):

@@ -12,6 +12,8 @@ from trialrun.core.study import Price
 TEMPLATE_TOKENS = 64
 """Begin, end and role marks of a chat template, and what a provider adds of its own, for the request as a whole."""
 TEMPLATE_TOKENS_PER_MESSAGE = 16
+TEMPLATE_TOKENS_OF_FORMS = 1024
+"""What providers say to a model about tools, or about the form of a structured reply, beside their description."""
 
 _MILLION = Decimal(1_000_000)
 _ZERO = Decimal(0)
@@ -19,7 +21,8 @@ _ZERO = Decimal(0)
 
 def most_tokens_in(request: Request) -> int:
     """More input tokens than this are impossible."""
-    return request.size_bytes + TEMPLATE_TOKENS + TEMPLATE_TOKENS_PER_MESSAGE * len(request.messages)
+    forms = TEMPLATE_TOKENS_OF_FORMS if request.tools or request.schema else 0
+    return request.size_bytes + TEMPLATE_TOKENS + forms + TEMPLATE_TOKENS_PER_MESSAGE * len(request.messages)
 
 
 def ceiling_usd(request: Request, price: Price) -> Decimal:

@@ -16,11 +16,11 @@ import msgspec
 from trialrun.core import chance
 from trialrun.core import errors as e
 from trialrun.core import facts as f
-from trialrun.core.calls import Call, Message, Reply, Request
+from trialrun.core.calls import Call, Message, Reply, Request, Tool
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Utterance
 from trialrun.core.study import Party
-from trialrun.engine import templates
+from trialrun.engine import repairs, templates
 from trialrun.engine.bearings import Bearings
 from trialrun.engine.record import what_changed
 from trialrun.engine.sitting import Sitting
@@ -90,11 +90,25 @@ class StudyLab:
         system: str | None = None,
         schema: Mapping[str, object] | None = None,
         purpose: str = "",
+        tools: Sequence[Tool] = (),
         **params: object,
     ) -> Reply:
         address = self._at.next()
         party = self._party(who)
-        request = self._request(party, prompt, system, schema, params)
+        request = self._request(party, _messages(prompt, system, party), schema, tools, params)
+        try:
+            return await self._reply_at(address, party, request, purpose)
+        except e.ReplyUnreadable as error:
+            if request.schema is None or error.text is None:
+                raise
+            repair = repairs.repair_of(request, error.text, error.what)
+        self._sitting.asked[party.name] = (address, request.messages)
+        address = repairs.repair_address(address)
+        self._sitting.visited.add(address)
+        return await self._reply_at(address, party, repair, repairs.PURPOSE)
+
+    async def _reply_at(self, address: str, party: Party, request: Request, purpose: str) -> Reply:
+        """The recorded reply to this request, or one that is asked for now."""
         known = self._known_reply(address, request)
         if known is not None:
             self._sitting.asked[party.name] = (address, request.messages)
@@ -127,7 +141,7 @@ class StudyLab:
         except Exception as error:
             raise e.KernelBug(f"{type(error).__name__}: {error}") from error
         sitting.asked[party.name] = (address, request.messages)
-        return _reply(answer.settled, answer.text, request, address)
+        return _reply(answer.settled, answer.text, answer.extras, request, address)
 
     def _known_reply(self, address: str, request: Request) -> Reply | None:
         record = self._sitting.record
@@ -137,8 +151,11 @@ class StudyLab:
             self._at.differs(address, what_changed(record, address, request))
         if settled is not None:
             if settled.unreadable:
-                raise e.ReplyUnreadable(settled.unreadable, where=self._at.place(address))
-            return _reply(settled, record.texts[settled.text], request, address)
+                text = record.texts[settled.text] if settled.text else None
+                raise e.ReplyUnreadable(settled.unreadable, where=self._at.place(address), text=text)
+            beside = record.texts[settled.extras] if settled.extras else "{}"
+            extras = cast("dict[str, object]", msgspec.json.decode(beside))
+            return _reply(settled, record.texts[settled.text], extras, request, address)
         if gave_up is not None:
             raise _RECALLED.get(gave_up.error, e.RequestRefused)(gave_up.reason)
         return None
@@ -146,9 +163,9 @@ class StudyLab:
     def _request(
         self,
         party: Party,
-        prompt: str | Sequence[Message],
-        system: str | None,
+        messages: tuple[Message, ...],
         schema: Mapping[str, object] | None,
+        tools: Sequence[Tool],
         params: Mapping[str, object],
     ) -> Request:
         if party.kind != "model":
@@ -156,10 +173,6 @@ class StudyLab:
                 f"party `{party.name}` is a {party.kind}, not a model",
                 fix=f"give `parties.{party.name}` a model, or do not ask it",
             )
-        if system is None and party.prompt:
-            system = templates.render(party.prompt, party.values, where=party.name)
-        messages = [Message("system", system)] if system else []
-        messages += [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
         given = {name: params[name] for name in _PARAMETERS if name in params}
         extra = {name: value for name, value in params.items() if name not in _PARAMETERS}
         fields: dict[str, Any] = {
@@ -170,9 +183,10 @@ class StudyLab:
         } | given
         return Request(
             model=party.model,
-            messages=tuple(messages),
+            messages=messages,
             schema=dict(schema) if schema else None,
             params={**party.params, **extra},
+            tools=tuple(tools) or msgspec.UNSET,
             **fields,
         )
 
@@ -385,7 +399,17 @@ def _urgency(error: BaseException) -> int:
     return next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
 
 
-def _reply(settled: f.Settled, text: str, request: Request, address: str) -> Reply:
+def _messages(prompt: str | Sequence[Message], system: str | None, party: Party) -> tuple[Message, ...]:
+    """What the party is asked: its own prompt first, if none is given."""
+    if system is None and party.prompt:
+        system = templates.render(party.prompt, party.values, where=party.name)
+    asked = (Message("user", prompt),) if isinstance(prompt, str) else tuple(prompt)
+    return (Message("system", system), *asked) if system else asked
+
+
+def _reply(
+    settled: f.Settled, text: str, extras: Mapping[str, object], request: Request, address: str
+) -> Reply:
     data: object = None
     if request.schema is not None and settled.finish == "stop":
         data = msgspec.json.decode(text.encode())
@@ -397,6 +421,8 @@ def _reply(settled: f.Settled, text: str, request: Request, address: str) -> Rep
         usage=settled.usage,
         cost_usd=settled.cost_usd,
         address=address,
+        tool_calls=settled.tool_calls,
+        extras=dict(extras),
     )
 
 

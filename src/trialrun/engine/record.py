@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from trialrun.core import facts as f
 from trialrun.core.calls import Request, Role
 from trialrun.core.identity import text_hash
+from trialrun.engine.repairs import repair_address
 
 
 @dataclass(kw_only=True, slots=True)
@@ -71,14 +72,20 @@ class Record:
                 pass
 
     def _forget_failures(self) -> None:
-        """A retried trial asks again what broke; what was answered stays answered."""
+        """A retried trial asks again what broke; what was answered, if only in a repair, stays answered."""
         self.gave_up.clear()
-        self.replies = {at: settled for at, settled in self.replies.items() if not settled.unreadable}
+        usable = {at for at, settled in self.replies.items() if not settled.unreadable}
+        self.replies = {
+            at: settled
+            for at, settled in self.replies.items()
+            if at in usable or repair_address(at) in usable
+        }
 
 
 def hashes_of(entries: Iterable[f.Entry]) -> set[f.Hash]:
-    """The texts that a replay needs: those of replies."""
-    return {entry.fact.text for entry in entries if isinstance(entry.fact, f.Settled) and entry.fact.text}
+    """The texts that a replay needs: those of replies, and what came beside them."""
+    settled = [entry.fact for entry in entries if isinstance(entry.fact, f.Settled)]
+    return {name for fact in settled for name in (fact.text, fact.extras) if name}
 
 
 def before_turn(entries: Sequence[f.Entry], turn: int) -> list[f.Entry]:
@@ -103,10 +110,11 @@ def what_changed(record: Record, address: str, request: Request) -> str:
         ("stop", then.stop, request.stop),
         ("schema", then.schema, request.schema),
         ("params", then.params, request.params),
+        ("tools", then.tools, request.tools or ()),
     ]
     changed = [f"{name}: {old!r} became {new!r}" for name, old, new in fields if old != new]
     old_messages = record.request_at(address)
-    new_messages = [(message.role, text_hash(message.text)) for message in request.messages]
+    new_messages = [(message.role, text_hash(message.stored)) for message in request.messages]
     for number, (old, new) in enumerate(zip(old_messages, new_messages, strict=False), start=1):
         if old != new:
             changed.append(f"message {number} ({new[0]}) has another text")

@@ -64,8 +64,8 @@ class Sitting:
         texts: dict[str, str | bytes] = {}
         add: list[tuple[f.Role, f.Hash]] = []
         for message in request.messages[keep:]:
-            name = text_hash(message.text)
-            texts[name] = message.text
+            name = text_hash(message.stored)
+            texts[name] = message.stored
             add.append((message.role, name))
         delta = f.RequestDelta(
             add=add,
@@ -77,6 +77,7 @@ class Sitting:
             stop=request.stop,
             schema=request.schema,
             params=request.params,
+            tools=request.tools or (),
         )
         return delta, texts
 

@@ -1,9 +1,12 @@
 """What all providers share when they count and read text: the token estimate, and the data in a structured reply."""
 
+from typing import cast
+
 import msgspec
 
 from trialrun.core.calls import Finish, Request
 from trialrun.core.errors import ReplyUnreadable
+from trialrun.core.json_schema import mistake_in
 
 BYTES_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 3
@@ -22,14 +25,20 @@ def tokens_in_of(request: Request) -> int:
 
 def data_of(text: str, finish: Finish, request: Request) -> object:
     """The structured data in a reply to a request with a schema; None without one, or when the model declined."""
-    if request.schema is None or finish == "refusal":
+    if request.schema is None or finish in ("refusal", "tool"):
         return None
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        data = cast("object", msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         if finish == "length":
             raise ReplyUnreadable(
                 f"the reply was cut at max_tokens ({request.max_tokens}) before its JSON was complete",
                 fix="raise `max_tokens`, or ask for less",
             ) from error
-        raise ReplyUnreadable(f"the reply is not JSON, though a schema was asked for: {error}") from error
+        raise ReplyUnreadable(
+            f"the reply is not JSON, though a schema was asked for: {error}", text=text
+        ) from error
+    wrong = mistake_in(data, request.schema)
+    if wrong is not None:
+        raise ReplyUnreadable(f"the reply does not fit its schema: {wrong}", text=text)
+    return data
