@@ -23,6 +23,11 @@ def test_a_plan_shows_trials_calls_money_and_time_before_anything_is_spent(
     assert not (tmp_path / "results").exists()
 
 
+def test_a_plan_says_when_the_budget_will_not_do(trialrun: Trialrun, small: str):
+    assert "budget 5.00;" in trialrun("plan", small).out
+    assert "budget 0.0001 (NOT ENOUGH" in trialrun("plan", small, "--budget", "0.0001").out
+
+
 def test_a_plan_shows_prompts_and_what_each_factor_changes_in_them(trialrun: Trialrun, small: str):
     said = trialrun("plan", small, "--prompts")
     assert "  You are a host. You are cool and distant. Speak in one sentence." in said.out

@@ -24,12 +24,13 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
         yield f"trialrun stop {study}", "end it in good order"
         return
     if table.parked:
-        yield f"trialrun answer {study}", f"{table.parked} trials wait for an answer"
+        yield f"trialrun answer {study}", _so_many(table.parked, "trial waits", "trials wait") + " for an answer"
     match table.exit:
         case Exit.BUDGET:
             yield f"{again} --budget {_more_than(table)}", "go on with a higher budget"
         case Exit.SOME_FAILED:
-            yield f"{again} --retry-failed", f"take up the {table.failed} failed trials again"
+            failed = _so_many(table.failed, "failed trial", "failed trials")
+            yield f"{again} --retry-failed", f"take up {failed} again"
         case Exit.INTERRUPTED:
             yield again, "go on where it stopped; nothing is paid twice"
         case Exit.DONE if table.is_rehearsal and not _is_folder(named):
@@ -41,7 +42,8 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
     if table.exit == Exit.DONE:
         yield f"trialrun verify {study}", "replay everything offline and compare"
     if table.money.doubts:
-        yield f"trialrun doctor {study}", f"{table.money.doubts} calls may or may not have been billed"
+        calls = _so_many(table.money.doubts, "call", "calls")
+        yield f"trialrun doctor {study}", f"{calls} may or may not have been billed"
 
 
 def _is_folder(named: str) -> bool:
@@ -52,3 +54,7 @@ def _is_folder(named: str) -> bool:
 def _more_than(table: StudyTable) -> str:
     budget = table.money.budget_usd
     return f"{2 * budget:f}" if budget else "USD"
+
+
+def _so_many(number: int, one: str, several: str) -> str:
+    return f"1 {one}" if number == 1 else f"{number:,} {several}"

@@ -9,7 +9,7 @@ import click
 
 from trialrun.app.answers import Question, answer, open_questions
 from trialrun.cli import amounts
-from trialrun.cli.blocks import GAP, Block, Line, Pairs, Verbatim
+from trialrun.cli.blocks import GAP, Block, Line, Pairs
 from trialrun.cli.defuse import defused
 from trialrun.cli.screen import Screen, Shown
 from trialrun.core.errors import UsageError
@@ -63,12 +63,12 @@ def interviewed(screen: Screen, questions: Sequence[Question], *, by: str) -> Sh
     """Ask one question after another. An empty line skips, the end of the input ends."""
     taken = given = 0
     for place, question in enumerate(questions, start=1):
-        screen.write_blocks(
-            [Line(f"question {place} of {len(questions)}", "title"), *_shown(question)], screen.out
-        )
+        head = f"question {place} of {len(questions)}: {_place(question)}"
+        screen.write_blocks([Line(head, "title"), *_body(question)], screen.out)
         try:
             text = _typed(question)
         except click.Abort:
+            screen.write_blocks([GAP], screen.out)
             break
         if text:
             given += 1
@@ -95,16 +95,16 @@ def _typed(question: Question) -> str:
 
 
 def _shown(question: Question) -> list[Block]:
-    place = f"{question.number}. {question.party} in {question.trial}"
-    blocks: list[Block] = [
-        Line(place + (f", turn {question.turn}" if question.turn else ""), "dim"),
-        Line(question.question, indent=3),
-    ]
-    if question.options:
-        blocks.append(
-            Verbatim("\n".join(f"   {n}) {text}" for n, text in enumerate(question.options, start=1)))
-        )
-    return blocks
+    return [Line(f"{question.number}. {_place(question)}", "title"), *_body(question)]
+
+
+def _place(question: Question) -> str:
+    return f"{question.party} in {question.trial}" + (f", turn {question.turn}" if question.turn else "")
+
+
+def _body(question: Question) -> list[Block]:
+    options = [Line(f"{number}) {text}", indent=3) for number, text in enumerate(question.options, start=1)]
+    return [Line(question.question, indent=3), *options]
 
 
 def _give(folder: Path, question: Question, text: str, by: str) -> bool:

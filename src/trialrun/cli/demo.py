@@ -15,7 +15,8 @@ from trialrun.core.errors import StudyLocked, UsageError
 
 _STUDY = Path("examples/warmth/study.yaml")
 _PROGRAM = "./dev trialrun"
-_REHEARSED: Mapping[str, object] = {"rehearsal.speed": 10.0}
+# Not all trials at once, so that there is something to see.
+_REHEARSED: Mapping[str, object] = {"rehearsal.speed": 20.0, "limits.open_trials": 8}
 # A model of this size writes little, and not much of it is sense: enough to see every part work.
 _REAL: Mapping[str, object] = {
     "parties.listener.model": "local/smollm2",

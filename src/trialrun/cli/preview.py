@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
+from decimal import Decimal
 from itertools import islice
 
 from trialrun.app.previewing import Contrast, Preview, Prompt, contrasts_of, prompts_of
@@ -40,8 +41,16 @@ def expected(found: Preview) -> str:
     elif whole.ceiling_usd is not None:
         ceiling = f", never above {amounts.usd(whole.ceiling_usd, round_up=True)}"
     budget = plan.study.budget.study_usd
-    capped = f", budget {amounts.usd(budget)}" if budget is not None else ""
+    capped = f", budget {amounts.usd(budget)}{_shortage(found, budget)}" if budget is not None else ""
     return f"{plan.lane}: {cost}{ceiling}{capped}; {_time(found)}"
+
+
+def _shortage(found: Preview, budget: Decimal) -> str:
+    """Whether the budget will end the study before all trials are done."""
+    cost = found.all_trials.cost_usd
+    if cost is None or cost.high <= budget:
+        return ""
+    return " (NOT ENOUGH: it will stop the study early)" if cost.low > budget else " (may not be enough)"
 
 
 def _time(found: Preview) -> str:
