@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from trialrun.core import identity
-from trialrun.core.calls import Call, Finish, Parsed, RawReply, Request, Usage
+from trialrun.core.calls import Call, Finish, Parsed, RawReply, Request, SeedState, ToolCall, Usage
 from trialrun.core.errors import CallTimedOut, ReplyUnreadable, Throttled
 from trialrun.core.ports import Clock
 from trialrun.providers.reading import data_of, tokens_in_of, tokens_of
@@ -38,6 +38,10 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     data: object = None
     usage: Usage | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    extras: dict[str, object] = {}
+    seed: SeedState = ""
+    dropped: tuple[str, ...] = ()
 
 
 class Scripted:
@@ -114,6 +118,10 @@ class Scripted:
             model=parsed.model or call.request.model,
             data=parsed.data,
             usage=self._usage(call, text),
+            tool_calls=parsed.tool_calls,
+            extras=parsed.extras,
+            seed=parsed.seed,
+            dropped=parsed.dropped,
         )
         return RawReply(body=msgspec.json.encode(reply), latency_s=waited_s, request_id=sent.id)
 
@@ -129,7 +137,16 @@ class Scripted:
         except msgspec.DecodeError as error:
             raise ReplyUnreadable(f"the scripted reply cannot be read: {error}") from error
         data = body.data if body.data is not None else data_of(body.text, body.finish, request)
-        return Parsed(text=body.text, finish=body.finish, model=body.model, data=data)
+        return Parsed(
+            text=body.text,
+            finish=body.finish,
+            model=body.model,
+            data=data,
+            tool_calls=body.tool_calls,
+            extras=body.extras,
+            seed=body.seed,
+            dropped=body.dropped,
+        )
 
     async def close(self) -> None:
         self.is_closed = True
