@@ -8,7 +8,7 @@ import click
 from trialrun.core.version import VERSION
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Before": ("new", "plan", "prices", "schema", "rehearse"),
+    "Before": ("new", "plan", "prices", "schema", "rehearse", "emulate"),
     "While it runs": ("run", "status", "watch", "stop", "answer"),
     "With results": ("export", "verify", "fork", "doctor"),
 }

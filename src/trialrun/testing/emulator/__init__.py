@@ -10,7 +10,7 @@
 
 from trialrun.testing.emulator.book import Book, Entry, Totals, key_name, read_book
 from trialrun.testing.emulator.limits import Cut, Limit
-from trialrun.testing.emulator.script import Rates, Rule, Script, script_from
+from trialrun.testing.emulator.script import Rates, Rule, Script, script_from, with_seed
 from trialrun.testing.emulator.server import Emulator
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "key_name",
     "read_book",
     "script_from",
+    "with_seed",
 ]

@@ -21,6 +21,7 @@ from trialrun.testing.emulator.dialect import (
     wait_headers,
 )
 from trialrun.testing.emulator.limits import Standing
+from trialrun.testing.emulator.sampling import check_settings
 
 _GENEROUS_REQUESTS, _GENEROUS_TOKENS = 4000, 2_000_000
 
@@ -103,8 +104,7 @@ class Anthropic:
         given = decoded(_MESSAGES, body)
         if not 0 <= (given.temperature or 0) <= 1:
             raise refused("temperature: range: 0..1", param="temperature")
-        if given.temperature is not None and given.top_p is not None and _takes_one_sampler(asked.model):
-            raise refused("`temperature` and `top_p` cannot both be specified for this model.")
+        check_settings(asked, "anthropic")
         if asked.thinking and asked.thinking >= given.max_tokens and not _is_adaptive(given.thinking):
             raise refused("`max_tokens` must be greater than `thinking.budget_tokens`.")
         if asked.thinking and given.temperature not in (None, 1):
@@ -258,10 +258,6 @@ def _thinking(given: "_Messages") -> int:
             return min(2000, given.max_tokens // 2)
         case _:
             return 0
-
-
-def _takes_one_sampler(model: str) -> bool:
-    return any(name in model for name in ("opus-4-1", "opus-4-5", "sonnet-4-5", "haiku-4-5", "-5"))
 
 
 def _timestamp(at: float) -> str:

@@ -78,6 +78,10 @@ class Totals(msgspec.Struct, kw_only=True):
             self.tokens_cached += entry.usage.tokens_cached
             self.tokens_reasoning += entry.usage.tokens_reasoning
 
+    def as_data(self) -> dict[str, object]:
+        """By name, money as Decimal."""
+        return msgspec.structs.asdict(self)
+
 
 class Book:
     """All entries in the order in which they ended, with sums that are kept up to date."""

@@ -121,13 +121,13 @@ class Desk:
                 if rule.fault == "dropped_before" and not rule.is_billed:
                     return delivery.drop()
             self._check(asked, body, dialect)
+            answer = await self._answer(asked, dialect, visit, rule)
         except Refusal as refusal:
             trouble = refusal.trouble
             visit.outcome = visit.outcome if visit.rule else trouble.kind
             return await delivery.whole(self._problem(trouble, dialect, visit))
         except (ConnectionError, ClientError):
             return delivery.drop()
-        answer = await self._answer(asked, dialect, visit, rule)
         await self._wait(answer, visit)
         self._bill(asked, answer, visit, rule)
         sent = self._rendered(asked, answer, dialect, visit, rule)

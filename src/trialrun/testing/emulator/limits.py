@@ -87,11 +87,9 @@ class _Bucket:
 
     def fill(self, limit: Limit, elapsed_s: float) -> None:
         """Let flow in what the limit gave since the last time, piece by piece where it was cut meanwhile."""
-        if elapsed_s <= self.filled_at:
-            return
         for edge in limit.edges(self.filled_at, elapsed_s) if limit.cuts else (elapsed_s,):
             factor = limit.factor(self.filled_at)
-            gained = (edge - self.filled_at) * self.rate * factor
+            gained = max(0.0, edge - self.filled_at) * self.rate * factor
             self.level = min(self.capacity(factor), self.level + gained)
             self.filled_at = edge
         self.level = min(self.level, self.capacity(limit.factor(elapsed_s)))

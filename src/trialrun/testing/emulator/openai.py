@@ -20,6 +20,7 @@ from trialrun.testing.emulator.dialect import (
     wait_headers,
 )
 from trialrun.testing.emulator.limits import Standing
+from trialrun.testing.emulator.sampling import check_settings
 
 _GENEROUS = {
     "x-ratelimit-limit-requests": "30000",
@@ -169,7 +170,8 @@ class OpenAIChat(OpenAIShared):
                 param="max_tokens",
                 code="unsupported_parameter",
             )
-        check_sampling(asked)
+        if asked.provider == "openai":
+            check_settings(asked, "openai-chat")
         format_ = chat.response_format or {}
         spec = format_.get("json_schema")
         if isinstance(spec, dict):
@@ -229,22 +231,8 @@ def duration(seconds: float) -> str:
 
 
 def is_reasoning(asked: Asked) -> bool:
-    """Whether this is a model of OpenAI that thinks unasked, and therefore takes no sampling parameters."""
+    """Whether this is a model of OpenAI that thinks unasked, and therefore does not know `max_tokens`."""
     return asked.provider == "openai" and profile_of(asked.priced_as).reasoning_tokens > 0
-
-
-def check_sampling(asked: Asked) -> None:
-    """Reasoning models sample in their own way."""
-    if not is_reasoning(asked):
-        return
-    for name, value in (("temperature", asked.temperature), ("top_p", asked.top_p)):
-        if value is not None and value != 1:
-            raise refused(
-                f"Unsupported value: '{name}' does not support {value} with this model. "
-                "Only the default (1) value is supported.",
-                param=name,
-                code="unsupported_value",
-            )
 
 
 def check_schema(spec: Json, param: str) -> None:

@@ -7,7 +7,8 @@ import msgspec
 from trialrun.core.calls import Message, Usage
 from trialrun.testing.emulator.asked import Answer, Asked, Stamp, refused
 from trialrun.testing.emulator.dialect import Json, decoded, message_of, schema_in, text_in
-from trialrun.testing.emulator.openai import OpenAIShared, check_sampling, check_schema, forced_tool
+from trialrun.testing.emulator.openai import OpenAIShared, check_schema, forced_tool
+from trialrun.testing.emulator.sampling import check_settings
 
 
 class OpenAIResponses(OpenAIShared):
@@ -38,7 +39,7 @@ class OpenAIResponses(OpenAIShared):
         )
 
     def check(self, asked: Asked, body: bytes) -> None:
-        check_sampling(asked)
+        check_settings(asked, "openai-responses")
         given = decoded(_RESPONSE, body)
         if given.max_output_tokens is not None and given.max_output_tokens < 16:
             raise refused(

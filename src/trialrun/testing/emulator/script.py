@@ -169,6 +169,11 @@ def script_from(source: "Script | Mapping[str, object] | Path | str | None") -> 
             return _converted(source, "script")
 
 
+def with_seed(script: Script, seed: int | None) -> Script:
+    """The script with another seed, if there is one."""
+    return script if seed is None else msgspec.structs.replace(script, seed=seed)
+
+
 def _read(file: Path) -> object:
     import yaml
 

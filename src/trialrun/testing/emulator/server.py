@@ -81,12 +81,17 @@ class Emulator:
         """What the provider's own client wants as its base URL: with `/v1` where its paths do not have it."""
         return f"{self.url}/{provider}" + ("" if provider in routes.WITH_VERSION else "/v1")
 
-    def settings(self, *providers: str, key: str = EMULATED_KEY) -> dict[str, str]:
-        """The environment variables that send these providers' calls here."""
+    def settings(self, *providers: str, key: str = "") -> dict[str, str]:
+        """The environment variables that send these providers' calls here, with the script's first key if it has any."""
+        key = key or next(iter(self.script.keys.values()), EMULATED_KEY)
         settings: dict[str, str] = {}
         for provider in providers:
             name = provider.upper().replace("-", "_")
-            settings |= {f"{name}_BASE_URL": self.base_url(provider), f"{name}_API_KEY": key}
+            settings[f"{name}_BASE_URL"] = self.base_url(provider)
+            if provider == "vertex":
+                settings |= {"VERTEX_ACCESS_TOKEN": key, "GOOGLE_CLOUD_PROJECT": "emulated"}
+            else:
+                settings[f"{name}_API_KEY"] = key
         return settings
 
     def follow(self, script: Script | Mapping[str, object] | Path | str | None) -> None:
