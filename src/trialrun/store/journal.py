@@ -117,7 +117,8 @@ class SqliteJournal:
         texts: Mapping[str, str | bytes] | None = None,
     ) -> None:
         """Put facts at the end; a fact that is no plain data is refused before anything is taken."""
-        self._must_accept()
+        if self._error is not None:
+            raise _again(self._error)
         at, seq = self._clock.now(), self._next_seq
         cells: list[Cell] = []
         for fact in facts:
@@ -126,14 +127,15 @@ class SqliteJournal:
             seq += 1
         if texts:
             self._append_texts(texts)
+        pending = self._pending
         if trial and facts:
             state = self._state_for_change(trial)
             for fact in cast("Sequence[TrialFact]", facts):
                 if type(fact) not in SILENT:
                     # As it will be read back: values may hold tuples now, and lists then.
-                    state.apply(wire.read_back(fact) if type(fact) is Finished else fact, at)
-            self._pending.trials[trial] = None
-        self._pending.facts += cells
+                    state.apply(wire.read_back(fact) if isinstance(fact, Finished) else fact, at)
+            pending.trials[trial] = None
+        pending.facts += cells
         self._next_seq = seq
 
     async def commit(self) -> None:
@@ -337,22 +339,20 @@ class SqliteJournal:
     # --- states and texts in memory ----------------------------------------------------------------------------
 
     def _state_for_change(self, trial: str) -> TrialState:
-        state = self._states.get(trial)
+        state = self._states.pop(trial, None)
         if state is None:
             with self._reading.told():
                 state = queries.state(self._reading, trial) or TrialState(id=trial)
-        else:
-            del self._states[trial]
         self._states[trial] = state  # at the end: the first are those that rested longest
         return state
 
     def _append_texts(self, texts: Mapping[str, str | bytes]) -> None:
         """Take what was not seen lately; a system prompt comes with every trial and is stored once."""
+        fresh, known, cells = self._fresh, self._known, self._pending.texts
         for name, text in texts.items():
-            if name in self._fresh or name in self._known:
-                continue
-            self._pending.texts += (bytes.fromhex(name), wire.text_bytes(text))
-            self._fresh.add(name)
+            if name not in fresh and name not in known:
+                cells += (bytes.fromhex(name), wire.text_bytes(text))
+                fresh.add(name)
         if len(self._fresh) > _KNOWN_TEXTS:
             self._known, self._fresh = self._fresh, set()
 
