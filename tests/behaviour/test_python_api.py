@@ -139,6 +139,17 @@ def test_what_stops_a_run_early_is_in_the_results(study: tr.Draft):
     assert rehearse(study, budget_usd=1).exit == tr.Exit.DONE
 
 
+def test_a_factor_that_changes_nothing_is_refused_before_anything_is_spent(study: tr.Draft, tmp_path: Path):
+    dead = {**DOCUMENT, "factors": {"nothing": {"settings.nothing": [1, 2]}}}
+    with pytest.raises(StudyMistakes, match="`nothing` changes nothing"):
+        rehearse(tr.study(dead, procedure=greet_always, home=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+async def greet_always(trial: tr.Trial, lab: tr.Lab) -> None:
+    await lab.ask("host", "Good morning!")
+
+
 def test_mistakes_come_as_errors_with_the_fix(study: tr.Draft, tmp_path: Path):
     with pytest.raises(StudyMistakes, match="replicas"):
         rehearse(tr.study({**DOCUMENT, "replicas": 3}, procedure=greet, home=tmp_path))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import SMALL
 from trialrun.cli.group import SECTIONS
 from trialrun.core.version import VERSION
 
@@ -86,3 +87,11 @@ def test_the_version_is_one_line():
         [sys.executable, "-m", "trialrun", "--version"], capture_output=True, text=True, check=True
     )
     assert said.stdout == f"trialrun {VERSION}\n"
+
+
+def test_status_of_a_folder_is_quick(tmp_path: Path):
+    (tmp_path / "small.yaml").write_text(SMALL, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-m", "trialrun", "rehearse", "small.yaml", "-q"], cwd=tmp_path, check=True
+    )
+    assert cpu_s("-m", "trialrun", "status", "results/small.rehearsal", cwd=tmp_path) < 1.0

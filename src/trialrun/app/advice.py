@@ -24,7 +24,10 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
         yield f"trialrun stop {study}", "end it in good order"
         return
     if table.parked:
-        yield f"trialrun answer {study}", _so_many(table.parked, "trial waits", "trials wait") + " for an answer"
+        yield (
+            f"trialrun answer {study}",
+            _so_many(table.parked, "trial waits", "trials wait") + " for an answer",
+        )
     match table.exit:
         case Exit.BUDGET:
             yield f"{again} --budget {_more_than(table)}", "go on with a higher budget"

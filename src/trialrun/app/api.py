@@ -20,8 +20,9 @@ from trialrun.app.changes import Consent
 from trialrun.app.environment import read_env
 from trialrun.app.live import Live
 from trialrun.app.loops import waited_for
+from trialrun.app.previewing import preview_of_news
 from trialrun.app.results import Results
-from trialrun.app.running import Control, Options, run_study
+from trialrun.app.running import Control, Options, Ran, run_study
 from trialrun.app.studies import Lane, Plan
 from trialrun.core.errors import UsageError
 
@@ -129,8 +130,16 @@ def run(
     options = Options(consent=on_change, retry_failed=retry_failed, wait=wait)
     watch = progress if callable(progress) else _Printer(sys.stderr).update if progress else None
     control = Control()
-    ran = waited_for(lambda: run_study(made, options, watch=watch, control=control), control)
+    ran = waited_for(lambda: _carried_out(made, options, watch, control), control)
     return Results(made.folder, plan=made, exit_=ran.exit, stopped_by=ran.stopped_by)
+
+
+async def _carried_out(
+    plan: Plan, options: Options, watch: Callable[[Live], None] | None, control: Control
+) -> Ran:
+    """A study that cannot work is refused before anything is spent."""
+    await preview_of_news(plan)
+    return await run_study(plan, options, watch=watch, control=control)
 
 
 def load(

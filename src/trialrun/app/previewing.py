@@ -2,14 +2,19 @@
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from trialrun.app.studies import Plan
+from trialrun.app.clock import SystemClock
+from trialrun.app.lanes import Lanes
+from trialrun.app.studies import Plan, last_declared
 from trialrun.app.walking import MOST_WALKED, Walked, refuse_broken_walks, refuse_dead_factors, walk_all
 from trialrun.core.calls import Message, Request
+from trialrun.core.errors import StoreError
 from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of, mean_of, scaled
 from trialrun.core.ports import PriceBook
 from trialrun.core.study import Condition, Factor
+from trialrun.store.archive import Archive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +55,16 @@ async def preview(plan: Plan, prices: PriceBook) -> Preview:
         walked=tuple(walked),
         notes=tuple(_notes(plan, walked)),
     )
+
+
+async def preview_of_news(plan: Plan) -> Preview | None:
+    """The preview of a plan that has not run as it is now; None for one that only goes on."""
+    if (plan.folder / "study.db").exists():
+        with suppress(StoreError), Archive(plan.folder) as archive:
+            last = last_declared(archive.facts_of(""))
+            if last is not None and last.digest == plan.study.digest:
+                return None
+    return await preview(plan, Lanes(plan, SystemClock()).prices)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,4 +180,13 @@ def _notes(plan: Plan, walked: Sequence[Walked]) -> list[str]:
     return notes
 
 
-__all__ = ["MOST_WALKED", "Contrast", "Preview", "Prompt", "contrasts_of", "preview", "prompts_of"]
+__all__ = [
+    "MOST_WALKED",
+    "Contrast",
+    "Preview",
+    "Prompt",
+    "contrasts_of",
+    "preview",
+    "preview_of_news",
+    "prompts_of",
+]

@@ -4,11 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from trialrun.app.advice import Step
-from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit
-from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live
-from trialrun.app.previewing import preview
+from trialrun.app.previewing import preview_of_news
 from trialrun.app.rehearsals import set_aside
 from trialrun.app.running import Control, Options, Ran, run_study
 from trialrun.app.studies import Plan
@@ -40,8 +38,7 @@ def begin_anew(screen: Screen, plan: Plan) -> None:
 
 async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
     """None: stopped at once, and nobody could ask how it ended."""
-    if not (plan.folder / "study.db").exists():
-        await _announce(screen, plan)
+    await _announce(screen, plan)
     control = Control()
     last: list[Live] = []
 
@@ -67,9 +64,10 @@ async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
 
 async def _announce(screen: Screen, plan: Plan) -> None:
     """Trials, ceiling and time, before anything is spent; a study that cannot work ends here."""
-    found = await preview(plan, Lanes(plan, SystemClock()).prices)
-    screen.note(headline(found), "")
-    screen.note(expected(found), "")
+    found = await preview_of_news(plan)
+    if found is not None:
+        screen.note(headline(found), "")
+        screen.note(expected(found), "")
 
 
 def _say(progress: Progress, last: list[Live], wish: int, name: str) -> None:
