@@ -165,8 +165,8 @@ class Desk:
         same = chance.derive(self._seed, visit.provider, visit.call or visit.body_hash)
         repeat = self._repeats[same] = self._repeats.get(same, 0) + 1
         arrival = chance.derive(same, repeat)
-        # A request with a seed asks for the same answer again.
-        visit.source_key = chance.derive(same if asked.seed is not None else arrival, "answer")
+        is_fresh = self.script.resamples and asked.seed is None
+        visit.source_key = chance.derive(arrival if is_fresh else same, "answer")
         model = self.script.snapshots.get(asked.model, asked.model)
         visit.stamp = Stamp(id=_digits(arrival), at=visit.at, model=model)
 

@@ -171,15 +171,18 @@ _OF_THE_USER = frozenset(
 
 
 def _details(trouble: Trouble, *, is_vertex: bool) -> list[Json]:
+    """Which quota, and when to come again; Vertex keeps that to itself while it throttles."""
     details: list[Json] = []
     if trouble.kind == "revoked" and not is_vertex:
         info: Json = {"reason": "API_KEY_INVALID", "domain": "googleapis.com"}
         details.append({"@type": f"{_TYPE}ErrorInfo", **info})
-    if trouble.kind in ("throttled", "quota", "spend_limit") and not is_vertex:
+    is_used_up = trouble.kind in ("quota", "spend_limit")
+    if is_used_up or (trouble.kind == "throttled" and not is_vertex):
         unit = "InputTokens" if trouble.limit == "tokens" else "Requests"
-        per = "Day" if trouble.kind != "throttled" else trouble.per.capitalize()
+        per = "Day" if is_used_up else trouble.per.capitalize()
+        service = "aiplatform" if is_vertex else "generativelanguage"
         violation: Json = {
-            "quotaMetric": f"generativelanguage.googleapis.com/generate_content_{trouble.limit}",
+            "quotaMetric": f"{service}.googleapis.com/generate_content_{trouble.limit}",
             "quotaId": f"Generate{unit}Per{per}PerProjectPerModel",
             "quotaDimensions": {"model": trouble.model, "location": "global"},
         }

@@ -146,6 +146,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Patterns. If there are any, no other model is known."""
     snapshots: dict[str, str] = {}
     """The exact name with which a model answers."""
+    resamples: bool = True
+    """Whether the same question gets another answer each time; one that carries a seed never does."""
     cache: bool = True
     """Whether a repeated prompt prefix is billed as a cached one."""
     strict: bool = True

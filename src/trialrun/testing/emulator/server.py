@@ -82,7 +82,7 @@ class Emulator:
         return f"{self.url}/{provider}" + ("" if provider in routes.WITH_VERSION else "/v1")
 
     def settings(self, *providers: str, key: str = "") -> dict[str, str]:
-        """The environment variables that send these providers' calls here, with the script's first key if it has any."""
+        """The environment variables that send calls of these providers here, with the script's first key if any."""
         key = key or next(iter(self.script.keys.values()), EMULATED_KEY)
         settings: dict[str, str] = {}
         for provider in providers:
@@ -109,7 +109,7 @@ class Emulator:
         routes.add(app, self.desk)
         control.add(app, self.book, begin_anew=self.reset, follow=self.desk.follow)
         app.router.add_route("*", "/{path:.*}", routes.nothing)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, backlog=4096)
         try:
