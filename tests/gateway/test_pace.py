@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trialrun.core.errors import Unavailable
+from trialrun.core.errors import Drained, Unavailable
 from trialrun.core.study import RateLimit
 from trialrun.gateway.pace import Pacer
 from trialrun.testing.clock import ManualClock
@@ -72,6 +72,29 @@ async def test_calls_in_flight_are_bounded() -> None:
             for _ in range(40):
                 calls.create_task(one())
     assert most == 5
+
+
+async def test_whoever_waits_when_the_run_drains_leaves_at_once_and_in_flight_stays_right() -> None:
+    clock = ManualClock(auto=False)
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", requests_per_minute=1, in_flight=2),), clock, group)
+        await pacer.enter("x/m", 10)
+        waiting = [group.create_task(drained(pacer)) for _ in range(5)]
+        await asyncio.sleep(0)
+        pacer.drain()
+        assert [await each for each in waiting] == [True] * 5
+        assert pacer.in_flight == 1
+        pacer.leave("x/m", 10, 10)
+        assert pacer.in_flight == 0
+    assert clock.monotonic() == 0, "no timer keeps the run open"
+
+
+async def drained(pacer: Pacer) -> bool:
+    try:
+        await pacer.enter("x/m", 10)
+    except Drained:
+        return True
+    return False
 
 
 async def test_a_limit_is_for_its_own_models() -> None:

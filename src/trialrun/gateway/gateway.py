@@ -93,6 +93,7 @@ class Gateway:
     def drain(self) -> None:
         """Let nothing new leave. Calls in flight settle; everybody else is unwound with `Drained`."""
         self._draining.set()
+        self.pacer.drain()
 
     async def ask(
         self, call: Call, *, attempts_before: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Self
 
-from trialrun.core.errors import CallError, Throttled, Unavailable
+from trialrun.core.errors import CallError, Drained, Throttled, Unavailable
 from trialrun.core.ports import Clock
 from trialrun.core.study import RateLimit
 from trialrun.gateway.learned import LearnedRate
@@ -121,10 +121,21 @@ class Pacer:
         try:
             await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 lane.active -= 1
             raise
         return self._clock.monotonic()
+
+    def drain(self) -> None:
+        """Nobody waits any longer: whoever does is unwound with `Drained`. At a low rate, queues last for minutes."""
+        for lane in self._lanes.values():
+            while lane.waiting:
+                _, turn = lane.waiting.popleft()
+                if not turn.done():
+                    turn.set_exception(Drained())
+            if lane.pump is not None:
+                lane.pump.cancel()
+                lane.pump = None
 
     def leave(self, model: str, estimated_tokens: int, tokens: int | None) -> None:
         """The call ended; its real tokens correct the estimate."""
