@@ -86,6 +86,7 @@ class Anthropic:
         output = given.output_config or {}
         format_ = output.get("format") or given.output_format
         return Asked(
+            given=given,
             provider=provider,
             model=given.model,
             messages=tuple(messages),
@@ -100,8 +101,8 @@ class Anthropic:
             cache_marks=_marks(given, has_system=bool(system)),
         )
 
-    def check(self, asked: Asked, body: bytes) -> None:
-        given = decoded(_MESSAGES, body)
+    def check(self, asked: Asked) -> None:
+        given = cast("_Messages", asked.given)
         if not 0 <= (given.temperature or 0) <= 1:
             raise refused("temperature: range: 0..1", param="temperature")
         check_settings(asked, "anthropic")

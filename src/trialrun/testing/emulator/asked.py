@@ -1,10 +1,11 @@
 """What every protocol comes down to: a request as asked, an answer to it, and what may be wrong. Data, nothing else."""
 
+from functools import cached_property
 from typing import Literal
 
 import msgspec
 
-from trialrun.core.calls import Finish, Message, Usage
+from trialrun.core.calls import Finish, Message, Request, Usage
 
 Kind = Literal[
     "throttled",
@@ -29,6 +30,9 @@ Kind = Literal[
 
 WaitAs = Literal["seconds", "date", "milliseconds", "header", "none"]
 """How a 429 tells the time to wait: `header` is the provider's own way, which for Google is the body."""
+
+
+DEFAULT_MAX_TOKENS = 4096
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +61,28 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     count: int = 1
     cache_marks: tuple[int, ...] = ()
     """After so many messages the request asks for a cache entry."""
+    given: object = None
+    """The body as its protocol decoded it."""
 
     @property
     def priced_as(self) -> str:
         """The model as price lists and studies name it."""
         return f"{self.provider}/{self.model}"
+
+    @cached_property
+    def request(self) -> Request:
+        """The request as the core knows it."""
+        params: dict[str, object] = {"reasoning_effort": self.effort} if self.effort else {}
+        return Request(
+            model=self.priced_as,
+            messages=self.messages,
+            max_tokens=self.max_tokens or DEFAULT_MAX_TOKENS,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            stop=self.stop,
+            schema=self.tool.schema if self.tool is not None else self.schema,
+            params=params,
+        )
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

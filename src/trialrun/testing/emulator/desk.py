@@ -25,7 +25,7 @@ from trialrun.testing.emulator.caching import PromptCache
 from trialrun.testing.emulator.dialect import Dialect
 from trialrun.testing.emulator.faults import Faults
 from trialrun.testing.emulator.limits import Admission, Limiter
-from trialrun.testing.emulator.replies import Source, request_of
+from trialrun.testing.emulator.replies import Source
 from trialrun.testing.emulator.script import ENDINGS, SAID, WIRE, Rule, Script
 from trialrun.testing.emulator.wire import Delivery
 
@@ -53,9 +53,16 @@ class Visit:
     usage: Usage | None = None
     cost_usd: Decimal | None = ZERO
     is_billed: bool = False
-    stamp: Stamp = field(default_factory=lambda: Stamp(id="0" * 32, at=0.0, model=""))
+    arrival: bytes = b""
+    """The branch of chance of this request, which comes for the `repeat`th time."""
+    repeat: int = 0
     admission: Admission | None = None
     source_key: bytes = b""
+    stamp: Stamp = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Until the request is read, it is known by its number alone.
+        self.stamp = Stamp(id=f"{self.number:032x}", at=self.at, model=self.model)
 
 
 class Desk:
@@ -96,9 +103,6 @@ class Desk:
             provider=provider,
             model=model,
         )
-        visit.stamp = Stamp(
-            id=_digits(chance.derive(self._seed, "visit", visit.number)), at=visit.at, model=model
-        )
         delivery = Delivery(request, self._clock)
         try:
             return await self._handled(request, dialect, visit, delivery)
@@ -111,7 +115,7 @@ class Desk:
         self, request: web.BaseRequest, dialect: Dialect, visit: Visit, delivery: Delivery
     ) -> web.StreamResponse:
         try:
-            asked, body = await self._received(request, dialect, visit)
+            asked = await self._received(request, dialect, visit)
             rule = self._let_in(asked, visit)
             if rule is not None:
                 visit.outcome, visit.rule = rule.fault, rule.title
@@ -120,7 +124,7 @@ class Desk:
                     raise Refusal(_said(rule, asked.model))
                 if rule.fault == "dropped_before" and not rule.is_billed:
                     return delivery.drop()
-            self._check(asked, body, dialect)
+            self._check(asked, dialect)
             answer = await self._answer(asked, dialect, visit, rule)
         except Refusal as refusal:
             trouble = refusal.trouble
@@ -138,9 +142,7 @@ class Desk:
 
     # --- before the answer -----------------------------------------------------------------------------------------
 
-    async def _received(
-        self, request: web.BaseRequest, dialect: Dialect, visit: Visit
-    ) -> tuple[Asked, bytes]:
+    async def _received(self, request: web.BaseRequest, dialect: Dialect, visit: Visit) -> Asked:
         """Who it is, and what is asked."""
         headers = request.headers
         key = dialect.key_in(headers, request.query)
@@ -158,15 +160,16 @@ class Desk:
         asked = dialect.read(body, provider=visit.provider, model=visit.model)
         visit.model = asked.model[:_LONGEST_NAME]
         self._identify(asked, visit, digest.digest())
-        return asked, body
+        return asked
 
     def _identify(self, asked: Asked, visit: Visit, body: bytes) -> None:
         """The request's own branch of chance: by its call or its body, and how often that has come."""
         same = chance.derive(self._seed, visit.provider, visit.call or visit.body_hash)
         repeat = self._repeats[same] = self._repeats.get(same, 0) + 1
         arrival = chance.derive(same, repeat)
+        visit.arrival, visit.repeat = arrival, repeat
         is_fresh = self.script.resamples and asked.seed is None
-        visit.source_key = chance.derive(arrival if is_fresh else same, "answer")
+        visit.source_key = arrival if is_fresh else same
         model = self.script.snapshots.get(asked.model, asked.model)
         visit.stamp = Stamp(id=_digits(arrival), at=visit.at, model=model)
 
@@ -174,7 +177,7 @@ class Desk:
         """Room under the limits, and then what the script has in mind. Raises Refusal when there is no room."""
         elapsed_s = visit.began - self._began_at
         if self.script.limits:
-            tokens = float(tokens_in_of(request_of(asked)) + (asked.max_tokens or 0))
+            tokens = float(tokens_in_of(asked.request) + (asked.max_tokens or 0))
             admission = self._limiter.admit(
                 visit.provider, asked.model, visit.key, tokens=tokens, elapsed_s=elapsed_s
             )
@@ -183,19 +186,17 @@ class Desk:
                 raise Refusal(_too_many(admission, asked.model))
         if not self.script.faults:
             return None
-        same = chance.derive(self._seed, visit.provider, visit.call or visit.body_hash)
-        repeat = self._repeats.get(same, 1)
         return self._faults.pick(
-            asked, key=visit.key, arrival=chance.derive(same, repeat), repeat=repeat, elapsed_s=elapsed_s
+            asked, key=visit.key, arrival=visit.arrival, repeat=visit.repeat, elapsed_s=elapsed_s
         )
 
-    def _check(self, asked: Asked, body: bytes, dialect: Dialect) -> None:
+    def _check(self, asked: Asked, dialect: Dialect) -> None:
         """What a real provider would object to."""
         models = self.script.models
         if models and not any(fnmatchcase(asked.model, pattern) for pattern in models):
             raise Refusal(Trouble(kind="unknown_model", model=asked.model))
         if self.script.strict:
-            dialect.check(asked, body)
+            dialect.check(asked)
 
     # --- the answer ------------------------------------------------------------------------------------------------
 
@@ -207,7 +208,8 @@ class Desk:
             usage = self._cache.counted(
                 answer.usage, asked, key=visit.key, now=visit.began, by_marks=dialect.caches_by_marks
             )
-            answer = msgspec.structs.replace(answer, usage=usage)
+            if usage is not answer.usage:
+                answer = msgspec.structs.replace(answer, usage=usage)
         if visit.admission is not None:
             visit.admission.correct(float(answer.usage.tokens_in + answer.usage.tokens_out))
         return answer

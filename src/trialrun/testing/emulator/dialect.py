@@ -30,7 +30,7 @@ class Dialect(Protocol):
         """The request. Raises Refusal for what the real provider refuses to read."""
         ...
 
-    def check(self, asked: Asked, body: bytes) -> None:
+    def check(self, asked: Asked) -> None:
         """Raises Refusal for parameters that the model does not take."""
         ...
 

@@ -40,7 +40,8 @@ class Faults:
             and (not rule.every or seen % rule.every == 0)
             and (rule.times is None or self._happened[number] < rule.times)
             and (rule.attempts is None or repeat <= rule.attempts)
-            and (rule.share >= 1.0 or chance.fraction(chance.derive(arrival, "fault", number)) < rule.share)
+            and rule.share > 0
+            and (rule.share >= 1 or chance.fraction(chance.derive(arrival, "fault", number)) < rule.share)
         )
 
 

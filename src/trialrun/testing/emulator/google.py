@@ -75,6 +75,7 @@ class Google:
         budget = thinking.get("thinkingBudget")
         level = str(thinking.get("thinkingLevel") or "").lower()
         return Asked(
+            given=given,
             provider=provider,
             model=model,
             messages=tuple(messages),
@@ -89,12 +90,12 @@ class Google:
             count=config.candidateCount or 1,
         )
 
-    def check(self, asked: Asked, body: bytes) -> None:
+    def check(self, asked: Asked) -> None:
         if asked.temperature is not None and not 0 <= asked.temperature <= 2:
             raise refused(
                 "* GenerateContentRequest.generation_config.temperature: must be in the range [0.0, 2.0]."
             )
-        given = decoded(_REQUEST, _in_camel_case(body))
+        given = cast("_Request", asked.given)
         if {content.role for content in given.contents} - {"user", "model", "function", ""}:
             raise refused("Please use a valid role: user, model.")
         config = given.generationConfig

@@ -102,7 +102,7 @@ class OpenAIShared:
             "openai-processing-ms": "1",
             **_GENEROUS,
         }
-        for unit in ("requests", "tokens"):
+        for unit in ("requests", "tokens") if standings else ():
             if standing := tightest(standings, unit):
                 headers[f"x-ratelimit-limit-{unit}"] = str(int(standing.limit))
                 headers[f"x-ratelimit-remaining-{unit}"] = str(int(standing.left))
@@ -144,6 +144,7 @@ class OpenAIChat(OpenAIShared):
             raise refused("[] is too short - 'messages'", param="messages")
         schema = schema_in(chat.response_format, under="json_schema")
         return Asked(
+            given=chat,
             provider=provider,
             model=chat.model,
             messages=tuple(
@@ -161,8 +162,8 @@ class OpenAIChat(OpenAIShared):
             count=chat.n or 1,
         )
 
-    def check(self, asked: Asked, body: bytes) -> None:
-        chat = decoded(_CHAT, body)
+    def check(self, asked: Asked) -> None:
+        chat = cast("_Chat", asked.given)
         if chat.max_tokens is not None and is_reasoning(asked):
             raise refused(
                 "Unsupported parameter: 'max_tokens' is not supported with this model. "

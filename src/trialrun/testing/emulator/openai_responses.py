@@ -27,6 +27,7 @@ class OpenAIResponses(OpenAIShared):
             messages += [_message(item) for item in asked.input]
         format_ = (asked.text or {}).get("format")
         return Asked(
+            given=asked,
             provider=provider,
             model=asked.model,
             messages=tuple(messages),
@@ -38,9 +39,9 @@ class OpenAIResponses(OpenAIShared):
             effort=str((asked.reasoning or {}).get("effort") or ""),
         )
 
-    def check(self, asked: Asked, body: bytes) -> None:
+    def check(self, asked: Asked) -> None:
         check_settings(asked, "openai-responses")
-        given = decoded(_RESPONSE, body)
+        given = cast("_Response", asked.given)
         if given.max_output_tokens is not None and given.max_output_tokens < 16:
             raise refused(
                 "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16.",

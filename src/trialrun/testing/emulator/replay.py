@@ -14,7 +14,6 @@ from trialrun.providers.reading import tokens_in_of, tokens_of
 from trialrun.store.archive import Archive
 from trialrun.store.tables import CallAttempt
 from trialrun.testing.emulator.asked import Answer, Asked, refused
-from trialrun.testing.emulator.replies import request_of
 
 
 class Recorded:
@@ -55,7 +54,7 @@ class Recorded:
 def _usage(row: CallAttempt, text: str, asked: Asked) -> Usage:
     """The tokens as they were counted then; our own count where nobody counted."""
     if row.tokens_in is None or row.tokens_out is None:
-        return Usage(tokens_in=tokens_in_of(request_of(asked)), tokens_out=tokens_of(text))
+        return Usage(tokens_in=tokens_in_of(asked.request), tokens_out=tokens_of(text))
     return Usage(
         tokens_in=row.tokens_in,
         tokens_out=row.tokens_out,

@@ -1,18 +1,17 @@
 """Where answers come from: the generator of the rehearsal lane, or a few texts made in advance."""
 
-from typing import Protocol, cast
+from typing import Protocol
 
 import msgspec
 
 from trialrun.core import chance
-from trialrun.core.calls import Call, Message, Request, Usage
+from trialrun.core.calls import Call, Message, Usage
 from trialrun.core.study import Rehearsal
-from trialrun.providers.reading import BYTES_PER_TOKEN, tokens_of
+from trialrun.providers.reading import BYTES_PER_TOKEN, tokens_in_of, tokens_of
 from trialrun.providers.rehearsal.profiles import profile_of
 from trialrun.providers.rehearsal.provider import Body, RehearsalProvider
 from trialrun.testing.emulator.asked import Answer, Asked
 
-DEFAULT_MAX_TOKENS = 4096
 _MARGIN_TOKENS = 16
 _CANNED = 64
 
@@ -46,7 +45,7 @@ class Rehearsed:
         return Answer(text=first.text, usage=usage, finish=finish, more=tuple(more), seconds=seconds)
 
     async def _one(self, asked: Asked, key: bytes) -> tuple[Body, float]:
-        request = request_of(asked)
+        request = asked.request
         thinking = _thinking(asked, request.max_tokens, key)
         if thinking:
             request = msgspec.structs.replace(request, max_tokens=request.max_tokens - thinking)
@@ -89,30 +88,12 @@ class Canned:
         is_cut = limit is not None and len(text) > limit * BYTES_PER_TOKEN
         if is_cut and limit is not None:
             text = text[: limit * BYTES_PER_TOKEN]
-        size = sum(len(message.text) for message in asked.messages)
-        usage = Usage(
-            tokens_in=-(-size // BYTES_PER_TOKEN) + 3 * (len(asked.messages) + 1), tokens_out=tokens_of(text)
-        )
+        usage = Usage(tokens_in=tokens_in_of(asked.request), tokens_out=tokens_of(text))
         return Answer(text=text, usage=usage, finish="length" if is_cut else "stop", seconds=1.0)
 
     async def _text(self, number: int) -> str:
         asked = Asked(provider="canned", model="canned", messages=(Message("user", "Hello."),))
         return (await self._rehearsed.answer(asked, chance.derive(b"canned", number))).text
-
-
-def request_of(asked: Asked) -> Request:
-    """The request as the core knows it."""
-    schema = asked.tool.schema if asked.tool is not None else asked.schema
-    return Request(
-        model=asked.priced_as,
-        messages=asked.messages,
-        max_tokens=asked.max_tokens or DEFAULT_MAX_TOKENS,
-        temperature=asked.temperature,
-        top_p=asked.top_p,
-        stop=asked.stop,
-        schema=schema,
-        params=cast("dict[str, object]", {"reasoning_effort": asked.effort} if asked.effort else {}),
-    )
 
 
 def _thinking(asked: Asked, max_tokens: int, key: bytes) -> int:

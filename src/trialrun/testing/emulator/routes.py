@@ -13,7 +13,6 @@ from trialrun.testing.emulator.dialect import Dialect
 from trialrun.testing.emulator.google import Google
 from trialrun.testing.emulator.openai import OpenAIChat
 from trialrun.testing.emulator.openai_responses import OpenAIResponses
-from trialrun.testing.emulator.replies import request_of
 
 WITH_VERSION = ("anthropic", "gemini", "vertex")
 """Providers whose clients put the version of the protocol into the path by themselves."""
@@ -95,7 +94,7 @@ async def _counts(request: web.Request) -> web.Response:
         asked = _MESSAGES.read(msgspec.json.encode(counted), provider="anthropic", model="")
     except Refusal as refusal:
         return _said(_MESSAGES, refusal.trouble)
-    return web.Response(body=count_tokens(tokens_in_of(request_of(asked))), content_type="application/json")
+    return web.Response(body=count_tokens(tokens_in_of(asked.request)), content_type="application/json")
 
 
 async def nothing(request: web.Request) -> web.Response:

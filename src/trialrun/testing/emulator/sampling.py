@@ -4,12 +4,11 @@ from typing import Literal
 
 from trialrun.providers.quirks import family_of, settings_of
 from trialrun.testing.emulator.asked import Asked, refused
-from trialrun.testing.emulator.replies import request_of
 
 
 def check_settings(asked: Asked, protocol: Literal["openai-chat", "openai-responses", "anthropic"]) -> None:
     """Raises Refusal for the first setting that the family of the model refuses."""
-    dropped = settings_of(request_of(asked), family_of(protocol, asked.model)).dropped
+    dropped = settings_of(asked.request, family_of(protocol, asked.model)).dropped
     for name in dropped:
         value = {"temperature": asked.temperature, "top_p": asked.top_p}.get(name)
         if protocol == "anthropic":
