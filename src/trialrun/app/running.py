@@ -15,6 +15,7 @@ from pathlib import Path
 from trialrun.app import archive, changes, forks
 from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit, exit_of
+from trialrun.app.garbage import collected_seldom
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
 from trialrun.app.studies import Plan, models_of
@@ -108,8 +109,9 @@ async def run_study(
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
         session = Session(plan, options, clock=clock, journal=store, route=route, prices=prices)
         try:
-            async with Watchdog(plan.study.limits.trial_timeout_s, tell):
-                return await session.run(watch, control)
+            with collected_seldom():
+                async with Watchdog(plan.study.limits.trial_timeout_s, tell):
+                    return await session.run(watch, control)
         finally:
             with suppress(e.StoreError):
                 await store.close()

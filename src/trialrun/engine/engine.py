@@ -120,28 +120,28 @@ class Run:
             async with asyncio.TaskGroup() as group:
                 beat = group.create_task(self._beat())
                 async with asyncio.TaskGroup() as trials:
-                    async for slot in self._due(slots, wait):
+                    async for slot, is_new in self._due(slots, wait):
                         await room.acquire()
                         if self._draining:
                             break
                         self.progress.open += 1
-                        trials.create_task(self._one(slot, room))
+                        trials.create_task(self._one(slot, is_new, room))
                 beat.cancel()
         except BaseExceptionGroup as many:
             raise _most_telling(many) from None
         finally:
             await self._publish()
 
-    async def _due(self, slots: Iterator[Slot], wait: bool) -> AsyncIterator[Slot]:
-        """What to run next: what became ready, then the planned order, then what may still be answered."""
+    async def _due(self, slots: Iterator[Slot], wait: bool) -> AsyncIterator[tuple[Slot, bool]]:
+        """What to run next, and whether it never began: what became ready, then the planned order, then answers."""
         unfinished = self._unfinished(slots)
         while not self._draining:
             if self._ready:
-                yield self._ready.popleft()
+                yield self._ready.popleft(), False
                 continue
-            slot = await anext(unfinished, None)
-            if slot is not None:
-                yield slot
+            due = await anext(unfinished, None)
+            if due is not None:
+                yield due
             elif self.progress.open or (wait and self.progress.parked):
                 # A trial that is open may park and be answered: that would be new work.
                 self._news.clear()
@@ -149,7 +149,7 @@ class Run:
             elif not self._ready:
                 return
 
-    async def _unfinished(self, slots: Iterator[Slot]) -> AsyncIterator[Slot]:
+    async def _unfinished(self, slots: Iterator[Slot]) -> AsyncIterator[tuple[Slot, bool]]:
         while chunk := list(islice(slots, _CHUNK)):
             known = await self._parts.journal.states([slot.trial.id for slot in chunk])
             for slot in chunk:
@@ -157,7 +157,7 @@ class Run:
                 if state is not None and (state.is_ended or state.status == "parked"):
                     self._count_earlier(slot.trial, state)
                 elif slot.trial.condition.id not in self._closed:
-                    yield slot
+                    yield slot, state is None
                 else:
                     self.progress.stopped_by_budget += 1
 
@@ -170,18 +170,18 @@ class Run:
         else:
             self.progress.failed_in_plan += 1
 
-    async def _one(self, slot: Slot, room: asyncio.Semaphore) -> None:
+    async def _one(self, slot: Slot, is_new: bool, room: asyncio.Semaphore) -> None:
         trial = slot.trial
         try:
-            sitting, state = await self._sit_down(slot)
+            sitting, state = await self._sit_down(slot, is_new)
             self._parts.money.open_trial(trial.id, state)
             try:
                 ending = await run_trial(sitting, self._parts.procedure_of(trial.spec))
             except e.StudyStop as stop:
                 ending = self._stop(stop)
             if ending is not None:
+                # Nobody waits for it to be durable: what it stands on is, and a kill now only means a replay.
                 self._parts.journal.append(trial.id, [ending])
-            await self._parts.journal.commit()
             self._count(slot, ending)
         except e.StoreError as stop:
             self._stop(stop)
@@ -191,11 +191,10 @@ class Run:
             room.release()
             self._news.set()
 
-    async def _sit_down(self, slot: Slot) -> tuple[Sitting, TrialState | None]:
+    async def _sit_down(self, slot: Slot, is_new: bool) -> tuple[Sitting, TrialState | None]:
         """Everything that is known of the trial, ready for its replay."""
         journal, trial = self._parts.journal, slot.trial
-        known = await journal.states([trial.id])
-        state = known.get(trial.id)
+        state = None if is_new else (await journal.states([trial.id])).get(trial.id)
         own = in_force(await journal.facts_of(trial.id)) if state is not None else []
         if not any(isinstance(entry.fact, f.Started) for entry in own):
             journal.append(trial.id, self._opening(slot))

@@ -49,6 +49,8 @@ class Sitting:
     @property
     def spec(self) -> Spec:
         """The specification in force in this turn."""
+        if not self.earlier:
+            return self.trial.spec
         return next((spec for until, spec in self.earlier if self.turn < until), self.trial.spec)
 
     def write(self, fact: f.TrialFact, texts: Mapping[str, str | bytes] | None = None) -> None:
