@@ -62,6 +62,12 @@ def can_be_closed(schema: object) -> bool:
 
 def closed(schema: Mapping[str, object]) -> Schema:
     """The schema with every object closed, and with what cannot be enforced said in the descriptions instead."""
+    types = schema.get("type")
+    if isinstance(types, list) and "enum" not in schema:
+        rest = {keyword: value for keyword, value in schema.items() if keyword not in ("type", "description")}
+        forms = [closed({**rest, "type": type_}) for type_ in cast("list[object]", types)]
+        described = {"description": schema["description"]} if "description" in schema else {}
+        return {"anyOf": forms, **described}
     made: Schema = {}
     said: list[str] = []
     for keyword, value in schema.items():
