@@ -113,6 +113,15 @@ async def test_tokens_are_set_aside_and_what_was_not_needed_is_given_back():
         assert refused.json["error"]["type"] == "tokens"
 
 
+async def test_a_request_that_is_larger_than_the_limit_is_never_told_to_wait():
+    async with Emulator({"limits": [{"tokens_per_minute": 1000}]}) as server:
+        reply = await ask(server, body={**CHAT, "max_completion_tokens": 1500})
+        assert reply
+        assert reply.status == 429
+        assert "Request too large" in reply.json["error"]["message"]
+        assert not [name for name in reply.headers if name.startswith("retry-after")]
+
+
 async def test_a_limit_is_cut_to_a_tenth_for_a_minute():
     clock = ManualClock()
     limit = {"requests_per_second": 10, "cuts": [{"factor": 0.1, "from_s": 10, "until_s": 70}]}

@@ -1,6 +1,6 @@
 """The book: what arrived, what became of it, and what a real provider would have billed for it.
 
-B1. Every request that arrived is in the book once, also if it was refused, dropped or never read to its end.
+B1. Every request for a reply that arrived is in the book once, also if it was refused, dropped or never read whole.
 B2. A cost is usage times price, exact; an unknown price is None and never 0. What was not billed costs 0.
 B3. No key is in the book: only its name, or a hash of it.
 """

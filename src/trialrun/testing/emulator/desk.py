@@ -295,6 +295,15 @@ def _said(rule: Rule, model: str) -> Trouble:
 def _too_many(admission: Admission, model: str) -> Trouble:
     standing = admission.refused_by
     assert standing is not None
+    if math.isinf(standing.wait_s):
+        # No wait is told: it would be refused then, too.
+        limit = f"Limit {int(standing.limit)}"
+        return Trouble(
+            kind="throttled",
+            model=model,
+            message=f"Request too large for {model} on {standing.unit} per {standing.per}: {limit}.",
+            limit=standing.unit,
+        )
     return Trouble(
         kind="throttled", model=model, wait_s=standing.wait_s, limit=standing.unit, per=standing.per
     )

@@ -4,6 +4,7 @@ L1. In any stretch of time no more is admitted than the burst and what flows in 
 L2. A request is admitted by all limits that fit it, or by none, and then it takes nothing from any.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -97,6 +98,13 @@ class _Bucket:
     def capacity(self, factor: float) -> float:
         return max(self.burst * factor, 1.0)
 
+    def wait_s(self, wanted: float, factor: float) -> float:
+        """Until there is so much; for ever if there never is."""
+        if wanted > self.capacity(1.0):
+            return math.inf
+        rate = self.rate * factor
+        return (wanted - self.level) / rate if rate else 3600.0
+
     def standing(self, factor: float, wait_s: float = 0.0) -> Standing:
         rate, capacity = self.rate * factor, self.capacity(factor)
         limit = rate * (60.0 if self.per == "minute" else 1.0)
@@ -125,6 +133,8 @@ class Admission:
 
     def correct(self, tokens: float) -> None:
         """The request took this many tokens, and not as many as were set aside."""
+        if not self.gauges:
+            return
         for gauge in self.gauges:
             for bucket in gauge.buckets:
                 if bucket.unit == "tokens":
@@ -165,9 +175,7 @@ class Limiter:
                 wanted = 1.0 if bucket.unit == "requests" else tokens
                 # A trillionth less than a whole one is a rounding error, and not a reason to wait.
                 if bucket.level + 1e-9 < wanted:
-                    rate = bucket.rate * factor
-                    wait_s = (wanted - bucket.level) / rate if rate else 3600.0
-                    refusals.append(bucket.standing(factor, wait_s))
+                    refusals.append(bucket.standing(factor, bucket.wait_s(wanted, factor)))
         if not refusals:
             for gauge in gauges:
                 gauge.open += 1

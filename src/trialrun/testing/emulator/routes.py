@@ -14,7 +14,7 @@ from trialrun.testing.emulator.google import Google
 from trialrun.testing.emulator.openai import OpenAIChat
 from trialrun.testing.emulator.openai_responses import OpenAIResponses
 
-WITH_VERSION = ("anthropic", "gemini", "vertex")
+WITH_VERSION = ("anthropic", "gemini", "google", "vertex")
 """Providers whose clients put the version of the protocol into the path by themselves."""
 
 _CHAT, _RESPONSES, _MESSAGES = OpenAIChat(), OpenAIResponses(), Anthropic()
@@ -44,8 +44,10 @@ def add(app: web.Application, desk: Desk) -> None:
         post(f"{prefix}/messages/count_tokens", _counts)
     for prefix in ("/vertex", ""):
         post(f"{prefix}{_VERTEX_PATH}/{{model}}:generateContent", answers(_VERTEX, "vertex"))
-    for prefix in ("/gemini", "/google", ""):
-        post(f"{prefix}/{{version:v1|v1beta}}/models/{{model}}:generateContent", answers(_GEMINI, "google"))
+    for name in ("gemini", "google", ""):
+        prefix = f"/{name}" if name else ""
+        path = f"{prefix}/{{version:v1|v1beta}}/models/{{model}}:generateContent"
+        post(path, answers(_GEMINI, name or "gemini"))
     app.router.add_get("/{provider:openai|anthropic|gemini|google}/v1/models", _models(desk))
     app.router.add_get("/v1/models", _models(desk))
     # Whatever else speaks chat completions: its name is the prefix.
