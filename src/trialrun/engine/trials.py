@@ -57,8 +57,8 @@ async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_S)
     sitting.is_revoked = True
-    if task.done() and not task.cancelled():
-        task.exception()
+    # What it raises now or later is nobody's business any more.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return task.done()
 
 
