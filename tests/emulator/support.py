@@ -73,13 +73,8 @@ async def send(
     host, port = server.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        lines = [
-            f"{method} {path} HTTP/1.1",
-            f"host: {host}",
-            f"content-length: {len(content)}",
-            "connection: close",
-        ]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        fields = {"host": host, "content-length": str(len(content)), "connection": "close", **headers}
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
         raw = bytearray()
         try:

@@ -4,14 +4,16 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
+from trialrun.core import pricing
 from trialrun.core.ports import Provider
 from trialrun.providers.anthropic import Anthropic
 from trialrun.providers.gemini import Gemini
 from trialrun.providers.openai_chat import OPENAI, OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
+from trialrun.providers.prices import GenaiPrices
 from trialrun.providers.vertex import StaticToken, Vertex
 from trialrun.testing.emulator import Emulator
-from trialrun.testing.provider_contract import BadReply, Fault, ProviderContract
+from trialrun.testing.provider_contract import SCHEMA, BadReply, Fault, ProviderContract, call
 
 FAULTS: Mapping[Fault, dict[str, Any]] = {
     "throttled in seconds": {"fault": "throttled", "wait_s": 7, "wait_as": "seconds"},
@@ -52,6 +54,28 @@ class EmulatedContract(ProviderContract):
     async def provider(self) -> AsyncGenerator[Provider, None]:
         async with self._at({"resamples": False}) as provider:
             yield provider
+
+    async def test_what_is_metered_is_what_the_book_says(self) -> None:
+        # The second time, a long beginning is known; then a reply is cut, declined, structured.
+        long = "Tell me about the wedding. " * 300
+        calls = [
+            call(long, model=self.model),
+            call(f"{long} And the funeral?", model=self.model),
+            call("Short.", model=self.model, max_tokens=40),
+            call("Yes or no?", model=self.model, schema=SCHEMA, max_tokens=900),
+        ]
+        async with self._at({"faults": [{"fault": "refusal", "nth": [1]}]}) as provider:
+            for this in [call("No.", model=self.model), *calls]:
+                raw = await provider.send(this, provider.prepare(this), attempt=1, timeout_s=20)
+                usage = provider.meter(raw)
+                assert usage == self._server.book.entries[-1].usage
+                assert usage
+                assert usage.tokens_out <= this.request.max_tokens
+                price = GenaiPrices().price_of(self.model)
+                assert price
+                assert pricing.cost_usd(usage, price) == self._server.book.entries[-1].cost_usd
+                parsed = provider.parse(raw, this.request)
+                assert parsed.text or parsed.finish == "refusal"
 
     @asynccontextmanager
     async def faulty(self, fault: Fault | BadReply) -> AsyncGenerator[Provider, None]:

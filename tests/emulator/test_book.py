@@ -261,6 +261,12 @@ async def test_a_page_in_a_browser_neither_reads_the_book_nor_changes_the_script
             reply = await send(server, path, b"{}", {"origin": "https://pages.example"}, method=method)
             assert reply
             assert reply.status == 403
+        named = await send(server, "/__book", b"", {"host": "pages.example"}, method="GET")
+        assert named
+        assert named.status == 403
+        good = await send(server, "/__book", b"", {}, method="GET")
+        assert good
+        assert good.status == 200
 
 
 @pytest.mark.parametrize(

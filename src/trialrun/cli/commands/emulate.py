@@ -94,6 +94,8 @@ async def _serve(screen: Screen, emulator: "Emulator") -> None:
                 lines = [f"export {name}={value}" for name, value in settings.items()]
                 screen.write_blocks([Verbatim("\n".join(lines))], screen.out)
             screen.note(f"listening at {emulator.url}; book at {emulator.url}/__book; Ctrl-C ends")
+            if not emulator.is_local:
+                screen.note("other machines can reach it", "loud")
             await ended.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):

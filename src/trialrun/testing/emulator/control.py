@@ -1,5 +1,6 @@
 """The emulator's own endpoints, beside the providers': its book, its sums, a new start, another script."""
 
+import ipaddress
 from collections.abc import Callable
 from typing import cast
 
@@ -51,12 +52,23 @@ def add(
 
 
 def _must_not_be_a_page(request: web.Request) -> None:
-    """A page in a browser on this machine shall not read the book or change the script."""
-    if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in (
-        "none",
-        "same-origin",
-    ):
+    """A page in a browser on this machine shall not read the book or change the script.
+
+    Not even one whose own name was made to point here: what is asked for has to be an address and not a name.
+    """
+    is_elsewhere = request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+    if "Origin" in request.headers or is_elsewhere or not _is_address(request.url.host or ""):
         raise web.HTTPForbidden(text="not for pages")
+
+
+def _is_address(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _json(value: object, *, status: int = 200) -> web.Response:

@@ -68,6 +68,11 @@ class Emulator:
         )
 
     @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return _is_loopback(self._host)
+
+    @property
     def script(self) -> Script:
         return self.desk.script
 
