@@ -43,7 +43,11 @@ def test_the_script_of_the_page_is_a_script():
 def test_the_python_of_the_page_runs():
     for code in blocks("python"):
         ran = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code], check=False, capture_output=True, text=True, timeout=60
+            [sys.executable, "-W", "error", "-c", code],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.count("failed:") == 2
