@@ -90,12 +90,15 @@ class Archive:
         with self._db.told():
             content = queries.content(self._db, name)
         if content is None:
-            raise StoreCorrupt(
-                f"the text {name} is not in the store",
-                where=str(self._db.path),
-                fix="`trialrun doctor` tells which trials it belongs to",
-            )
+            raise self._no_text(name)
         return content
+
+    def _no_text(self, name: str) -> StoreCorrupt:
+        return StoreCorrupt(
+            f"the text {name} is not in the store",
+            where=str(self._db.path),
+            fix="`trialrun doctor` tells which trials it belongs to",
+        )
 
     def request_of(self, trial: str, at: str) -> Request:
         """The whole request of the call at an address, put together from the differences."""
@@ -109,10 +112,13 @@ class Archive:
             raise _no_call(trial, at)
         parts = _messages_of(requests, at)
         texts = self.texts({name for _, name in parts})
+        for _, name in parts:
+            if name not in texts:
+                raise self._no_text(name)
         delta = held.request
         return Request(
             model=held.model,
-            messages=tuple(Message.of(role, texts.get(name, "")) for role, name in parts),
+            messages=tuple(Message.of(role, texts[name]) for role, name in parts),
             max_tokens=delta.max_tokens,
             temperature=delta.temperature,
             top_p=delta.top_p,

@@ -52,8 +52,7 @@ def messages(db: Database) -> MessageColumns | None:
     bodies: list[bytes] = []
     number, last = 0, ""
     for trial, seq, at, body, crc, text in db.each(_SAID):
-        if wire.checksum(seq, trial, at, body) != crc:
-            raise wire.damaged(seq, trial, "its checksum does not match")
+        wire.verify(seq, trial, at, body, crc)
         number = number + 1 if trial == last else 0
         last = trial
         trials.append(trial)

@@ -206,7 +206,7 @@ def texts_of(fact: f.Fact) -> list[str]:
         case f.Held():
             return [name for _, name in fact.request.add] if fact.request else []
         case f.Settled():
-            return [name for name in (fact.text, fact.raw) if name]
+            return [name for name in (fact.text, fact.raw, fact.extras) if name]
         case f.Said():
             return [fact.text]
         case f.ArtefactKept():

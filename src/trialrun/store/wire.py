@@ -15,7 +15,7 @@ decode = msgspec.json.Decoder[Fact](Fact).decode
 _finished = msgspec.json.Decoder(Finished).decode
 
 NO_CELLS = (TypeError, ValueError, AttributeError, struct.error)
-"""What reading a row raises when a cell does not even have its type any more. msgspec's errors are ValueErrors."""
+"""What reading a row raises when a cell does not even have its type any more."""
 
 KINDS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in get_args(Fact)}
 """The stored name of every kind of fact."""
@@ -26,14 +26,23 @@ def checksum(seq: int, trial: str, at: float, body: bytes) -> int:
     return crc32(body, crc32(_PLACE(seq, at) + trial.encode()))
 
 
+def verify(seq: int, trial: str, at: float, body: bytes, crc: int) -> None:
+    """StoreCorrupt unless the row is as it was written."""
+    try:
+        is_good = checksum(seq, trial, at, body) == crc
+    except NO_CELLS as error:
+        raise damaged(seq, trial, str(error)) from error
+    if not is_good:
+        raise damaged(seq, trial, "its checksum does not match")
+
+
 def entry_of(seq: int, trial: str, at: float, body: bytes, crc: int) -> Entry:
     """The entry that was stored as this row, or StoreCorrupt."""
+    verify(seq, trial, at, body, crc)
     try:
-        if checksum(seq, trial, at, body) != crc:
-            raise damaged(seq, trial, "its checksum does not match")
         return Entry(seq, trial, at, decode(body))
-    except NO_CELLS as error:
-        raise damaged(seq, trial, f"it is not a fact that this version knows ({error})") from error
+    except msgspec.MsgspecError as error:
+        raise damaged(seq, trial, f"it is not a fact that this version knows: {error}") from error
 
 
 def read_back(fact: Finished) -> Finished:
