@@ -42,15 +42,13 @@ class HttpAccount:
 
     def checked(self, raw: RawReply, call: Call, keys: Keys) -> RawReply:
         """The reply without our keys; any status but 200 raises, unless the provider declined the prompt itself."""
-        body = keys.hide_in_bytes(raw.body)
-        if body is not raw.body:
-            raw = RawReply(
-                body=body,
-                status=raw.status,
-                latency_s=raw.latency_s,
-                request_id=raw.request_id,
-                headers=raw.headers,
-            )
+        raw = RawReply(
+            body=keys.hide_in_bytes(raw.body),
+            status=raw.status,
+            latency_s=raw.latency_s,
+            request_id=keys.hide_in(raw.request_id),
+            headers={name: keys.hide_in(value) for name, value in raw.headers.items()},
+        )
         if raw.status == 200 or is_policy(raw):
             return raw
         raise self._error(raw, call, keys)

@@ -1,0 +1,67 @@
+"""Limits in the headers of every provider, in the one form that the pacer reads."""
+
+from datetime import UTC, datetime, timedelta
+from time import time
+
+import pytest
+
+from trialrun.gateway.pace import seconds
+from trialrun.providers.limits import kept_headers
+
+
+def in_seconds(span: float) -> str:
+    return (datetime.now(tz=UTC) + timedelta(seconds=span)).isoformat().replace("+00:00", "Z")
+
+
+def test_openai_is_kept_as_it_is_and_nothing_else_is_kept() -> None:
+    headers = {
+        "X-RateLimit-Remaining-Requests": "0",
+        "x-ratelimit-reset-requests": "6m0s",
+        "Retry-After": "3",
+        "Set-Cookie": "__cf_bm=secret",
+        "Authorization": "Bearer k",
+        "Content-Type": "application/json",
+    }
+    assert kept_headers(headers) == {
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "6m0s",
+        "retry-after": "3",
+        "content-type": "application/json",
+    }
+
+
+def test_anthropic_counts_in_three_ways_and_the_scarcest_stands_for_tokens() -> None:
+    kept = kept_headers(
+        {
+            "anthropic-ratelimit-requests-limit": "1000",
+            "anthropic-ratelimit-requests-remaining": "0",
+            "anthropic-ratelimit-requests-reset": in_seconds(12),
+            "anthropic-ratelimit-tokens-remaining": "96000",
+            "anthropic-ratelimit-tokens-reset": in_seconds(1),
+            "anthropic-ratelimit-input-tokens-remaining": "80000",
+            "anthropic-ratelimit-output-tokens-limit": "16000",
+            "anthropic-ratelimit-output-tokens-remaining": "10",
+            "anthropic-ratelimit-output-tokens-reset": in_seconds(40),
+        }
+    )
+    assert kept["x-ratelimit-remaining-requests"] == "0"
+    assert kept["x-ratelimit-limit-requests"] == "1000"
+    assert 11 <= seconds(kept["x-ratelimit-reset-requests"]) <= 12
+    assert kept["x-ratelimit-remaining-tokens"] == "10"
+    assert kept["x-ratelimit-limit-tokens"] == "16000"
+    assert 39 <= seconds(kept["x-ratelimit-reset-tokens"]) <= 40
+
+
+def test_openrouter_counts_requests_and_names_a_moment_in_milliseconds() -> None:
+    kept = kept_headers({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int((time() + 20) * 1000))})
+    assert kept["x-ratelimit-remaining-requests"] == "0"
+    assert 18 <= seconds(kept["x-ratelimit-reset-requests"]) <= 20
+
+
+@pytest.mark.parametrize("moment", ["", "soon", "2026-13-01T00:00:00Z", "1e99"])
+def test_a_moment_that_cannot_be_read_is_left_out(moment: str) -> None:
+    kept = kept_headers(
+        {"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": moment}
+    )
+    assert kept["x-ratelimit-remaining-requests"] == "0"
+    assert "x-ratelimit-reset-requests" not in kept

@@ -1,0 +1,183 @@
+"""What providers say when they do not answer: each in its own words, told apart by what a study has to do."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.oracles.table import call_of
+from trialrun.core.calls import RawReply
+from trialrun.core.errors import (
+    AuthRefused,
+    QuotaExhausted,
+    RequestRefused,
+    Throttled,
+    TrialrunError,
+    Unavailable,
+)
+from trialrun.providers.anthropic import Anthropic
+from trialrun.providers.gemini import Gemini
+from trialrun.providers.keys import Keys
+from trialrun.providers.openai_chat import OpenAIChat
+from trialrun.providers.openai_responses import OpenAIResponses
+
+THIS = call_of("plain", {"samples": "x/y"})
+
+
+def openai(code: str | None, message: str = "x", type_: str = "invalid_request_error") -> dict[str, Any]:
+    return {"error": {"message": message, "type": type_, "param": None, "code": code}}
+
+
+def anthropic(type_: str, message: str = "x", **more: Any) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": type_, "message": message, **more}, "request_id": "r"}
+
+
+def google(code: int, status: str, message: str = "x", *details: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def quota(name: str) -> dict[str, Any]:
+    violation = {"quotaMetric": "generate_content_free_tier_requests", "quotaId": name, "quotaValue": "5"}
+    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
+
+
+def wait(delay: str) -> dict[str, Any]:
+    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+
+
+def info(reason: str) -> dict[str, Any]:
+    return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}
+
+
+MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+TOO_LOW = "Your credit balance is too low to access the Anthropic API."
+OVER = "You have reached your specified API usage limits. You will regain access on 2026-12-01."
+
+CASES: list[tuple[int, dict[str, Any], type[TrialrunError]]] = [
+    (401, openai("invalid_api_key"), AuthRefused),
+    (403, openai("unsupported_country_region_territory"), AuthRefused),
+    (404, openai("model_not_found"), RequestRefused),
+    (429, openai("rate_limit_exceeded", type_="requests"), Throttled),
+    (429, openai("slow_down"), Throttled),
+    (429, openai("insufficient_quota", type_="insufficient_quota"), QuotaExhausted),
+    (429, openai("credit_balance_exhausted", type_="insufficient_quota"), QuotaExhausted),
+    (429, openai("project_spend_limit_exceeded", type_="insufficient_quota"), QuotaExhausted),
+    (429, openai(None, type_="insufficient_quota"), QuotaExhausted),
+    (402, {"error": {"message": "Insufficient credits", "code": 402}}, QuotaExhausted),
+    (500, openai(None, type_="server_error"), Unavailable),
+    (503, openai(None, "The engine is currently overloaded"), Unavailable),
+    (400, openai("context_length_exceeded"), RequestRefused),
+    (400, anthropic("invalid_request_error", "max_tokens: too large"), RequestRefused),
+    (400, anthropic("invalid_request_error", TOO_LOW), QuotaExhausted),
+    (400, anthropic("invalid_request_error", OVER), QuotaExhausted),
+    (
+        400,
+        anthropic("invalid_request_error", details={"error_code": "organization_on_hold"}),
+        AuthRefused,
+    ),
+    (401, anthropic("authentication_error"), AuthRefused),
+    (402, anthropic("billing_error"), QuotaExhausted),
+    (403, anthropic("permission_error"), AuthRefused),
+    (404, anthropic("not_found_error"), RequestRefused),
+    (409, anthropic("conflict_error"), Unavailable),
+    (413, anthropic("request_too_large"), RequestRefused),
+    (429, anthropic("rate_limit_error"), Throttled),
+    (429, anthropic("rate_limit_error", details={"error_code": "ramp_limit_exceeded"}), Throttled),
+    (
+        429,
+        anthropic("rate_limit_error", details={"error_code": "enforced_spend_limit_reached"}),
+        QuotaExhausted,
+    ),
+    (500, anthropic("api_error"), Unavailable),
+    (504, anthropic("timeout_error"), Unavailable),
+    (529, anthropic("overloaded_error"), Unavailable),
+    (400, google(400, "INVALID_ARGUMENT"), RequestRefused),
+    (400, google(400, "INVALID_ARGUMENT", "API key not valid.", info("API_KEY_INVALID")), AuthRefused),
+    (400, google(400, "FAILED_PRECONDITION", "User location is not supported"), AuthRefused),
+    (402, google(402, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), QuotaExhausted),
+    (403, google(403, "PERMISSION_DENIED"), AuthRefused),
+    (429, google(429, "RESOURCE_EXHAUSTED", "x", quota(MINUTE), wait("46s")), Throttled),
+    (429, google(429, "RESOURCE_EXHAUSTED", "x", quota(DAY), wait("35640s")), QuotaExhausted),
+    (429, google(429, "RESOURCE_EXHAUSTED", "Resource exhausted. Please try again later."), Throttled),
+    (499, google(499, "CANCELLED"), Unavailable),
+    (500, google(500, "INTERNAL"), Unavailable),
+    (503, google(503, "UNAVAILABLE"), Unavailable),
+    (504, google(504, "DEADLINE_EXCEEDED"), Unavailable),
+]
+
+
+def error_for(status: int, body: object, headers: dict[str, str] | None = None) -> TrialrunError:
+    raw = RawReply(body=msgspec.json.encode(body), status=status, headers=headers or {})
+    with pytest.raises(TrialrunError) as caught:
+        OpenAIChat("openai", base_url="http://x").checked(raw, THIS, Keys())
+    return caught.value
+
+
+@pytest.mark.parametrize(("status", "body", "kind"), CASES)
+def test_a_refusal_is_what_it_says(status: int, body: dict[str, Any], kind: type[TrialrunError]) -> None:
+    error = error_for(status, body)
+    assert type(error) is kind
+    if isinstance(error, Unavailable):
+        assert error.billed == ("unknown" if status == 504 else "no")
+    # Google wraps what its older doors say into a list.
+    assert type(error_for(status, [body])) is kind
+
+
+def test_a_wait_is_taken_from_the_header_or_from_the_body() -> None:
+    asked = google(429, "RESOURCE_EXHAUSTED", "x", quota(MINUTE), wait("46.5s"))
+    for headers, seconds in (({}, 46.5), ({"retry-after": "3"}, 3.0)):
+        error = error_for(429, asked, headers)
+        assert isinstance(error, Throttled)
+        assert error.retry_after_s == seconds
+    error = error_for(429, google(429, "RESOURCE_EXHAUSTED", "x", wait("soon")))
+    assert isinstance(error, Throttled)
+    assert error.retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    ("adapter", "status", "body"),
+    [
+        (OpenAIChat, 400, openai("content_filter", "Your prompt was filtered.")),
+        (OpenAIChat, 400, openai("content_policy_violation", "Your prompt was filtered.")),
+        (
+            OpenAIChat,
+            403,
+            {
+                "error": {
+                    "code": 403,
+                    "message": "Your prompt was filtered.",
+                    "metadata": {"reasons": ["violence"], "flagged_input": "…"},
+                }
+            },
+        ),
+        (OpenAIResponses, 400, openai("invalid_prompt", "Your prompt was filtered.")),
+        (
+            OpenAIResponses,
+            200,
+            {
+                "status": "failed",
+                "output": [],
+                "error": {"code": "bio_policy", "message": "Your prompt was filtered."},
+            },
+        ),
+    ],
+)
+def test_a_declined_prompt_is_an_outcome_that_cost_nothing(
+    adapter: Any, status: int, body: dict[str, Any]
+) -> None:
+    ours = adapter("openai", base_url="http://x")
+    raw = ours.checked(RawReply(body=msgspec.json.encode(body), status=status), THIS, Keys())
+    parsed, usage = ours.parse(raw, THIS.request), ours.meter(raw)
+    assert (parsed.text, parsed.finish, parsed.data) == ("Your prompt was filtered.", "refusal", None)
+    assert (usage.tokens_in, usage.tokens_out) == (0, 0)
+
+
+@pytest.mark.parametrize("adapter", [OpenAIChat, OpenAIResponses, Anthropic, Gemini])
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b"3", b'"no"', b"\xff\xfe", b"[" * 5000, b'{"error": 3}']
+)
+def test_an_error_body_of_any_kind_is_read(adapter: Any, body: bytes) -> None:
+    ours = adapter("x", base_url="http://x")
+    with pytest.raises(RequestRefused):
+        ours.checked(RawReply(body=body, status=418), THIS, Keys())
