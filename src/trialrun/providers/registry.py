@@ -4,7 +4,6 @@ Names and addresses are data; keys come from a mapping that the caller passes in
 that speaks chat completions becomes a provider by its address alone: `MYLAB_BASE_URL` makes `mylab/some-model`.
 """
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -23,7 +22,7 @@ from trialrun.providers.keys import keys_in
 from trialrun.providers.openai_chat import OPENAI, Dialect, OpenAIChat, chat_body
 from trialrun.providers.openai_responses import OpenAIResponses, responses_body
 from trialrun.providers.rehearsal import RehearsalProvider
-from trialrun.providers.vertex import DefaultCredentials, StaticToken, Vertex
+from trialrun.providers.vertex import DefaultCredentials, StaticToken, Vertex, has_google_auth
 
 Lane = Literal["live", "rehearsal"]
 Wire = Literal["chat", "responses", "anthropic", "gemini", "vertex"]
@@ -206,7 +205,7 @@ class Providers:
                 where=model,
                 fix="set `GOOGLE_CLOUD_PROJECT` (and `GOOGLE_CLOUD_LOCATION`, if not `global`)",
             )
-        if not token and importlib.util.find_spec("google") is None:
+        if not token and not has_google_auth():
             raise UsageError(
                 "Vertex AI needs a package that is not installed",
                 where=model,

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from importlib import import_module
+from importlib.util import find_spec
 from time import time
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -89,6 +90,14 @@ class Vertex(Gemini):
         headers = {"Content-Type": "application/json", **self.headers(call, secret)}
         raw = await self._http.post(self.url_of(call), body, headers=headers, timeout_s=timeout_s)
         return self.checked(raw, call, Keys((secret.reveal(),)))
+
+
+def has_google_auth() -> bool:
+    """Whether the package that reads credentials is installed."""
+    try:
+        return find_spec("google.auth") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def default_url(location: str) -> str:
