@@ -4,15 +4,17 @@ P1. Nothing begins with a burst: the first second ramps up, so that the first re
 P2. A refusal says what was allowed: so many calls were accepted in the last seconds before it. From there the rate
     creeps past that mark, and the longer no refusal comes, the faster it grows: a limit that was cut for a minute
     is found again in seconds (the cubic growth that networks use, on a rate instead of a window).
-P3. Calls that left before a refusal was known are refused with it: that is one refusal, not many.
-P4. A pause that the provider asks for is kept. What it would have allowed meanwhile may leave after it, one second's
+P3. One refusal is no limit: where a limit is passed, most of what leaves is refused, and some providers refuse a few
+    calls in a hundred whatever the rate. A lone refusal holds up its own call and nobody else.
+P4. Calls that left before a limit was known are refused with it: that is one cut, not many.
+P5. A pause that the provider asks for is kept. What it would have allowed meanwhile may leave after it, one second's
     worth at most.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 
-RAMP_PER_S = 2000.0
+RAMP_PER_S = 1000.0
 _RAMP_DOUBLES_S = 0.2
 _RAMP_S = 1.0
 _BACK = 0.05
@@ -22,6 +24,11 @@ _PAUSE_S = 1.0
 _LEAST_PER_S = 0.2
 _RECENT_S = 3.0
 _MOST_SEEN = 20_000
+_WINDOW = 60
+_FIRST_REFUSALS, _FIRST_SHARE = 4, 0.5
+_REFUSALS = 3
+_OVER_BACKGROUND = 3.0
+_FORGET = 0.005
 
 
 @dataclass(kw_only=True, slots=True)
@@ -41,6 +48,10 @@ class LearnedRate:
     _span_s: float = 1.0
     _present: float | None = None
     _before_at: float = float("-inf")
+    _refused: deque[float] = field(default_factory=lambda: deque[float](maxlen=_WINDOW))
+    """When the latest refused calls had left."""
+    _background: float = 0.0
+    """The share of calls that is refused without a limit being passed."""
     _level: float = 1.0
     _level_at: float = 0.0
 
@@ -67,6 +78,7 @@ class LearnedRate:
         """A call leaves."""
         self._level -= 1.0
         self._left_at.append(now)
+        self._background -= _FORGET * self._background
 
     def refused(self, now: float, *, sent_at: float, retry_after_s: float | None) -> bool:
         """A call was refused for its rate. Returns whether this told anything new."""
@@ -75,6 +87,13 @@ class LearnedRate:
             self.shut_until = max(self.shut_until, now + pause_s)
             self._refused_with_the_last(sent_at)
             return False
+        self._refused.append(sent_at)
+        self._background += _FORGET
+        if not self._is_limit():
+            return False
+        together = len(self._refused)
+        self._background = max(0.0, self._background - _FORGET * together)
+        self._refused.clear()
         self._present = self.per_second(now) if self.cuts else None
         # The first accepted calls may have been a burst that the provider had saved up; the pause pays for it.
         self._before_at = max(self.cut_at, now - _RECENT_S) if self.cuts else self.began_at - 1.0
@@ -86,8 +105,24 @@ class LearnedRate:
         self._left_at.clear()
         self.cut_at, self._level, self._level_at = now, 0.0, now
         self.cuts += 1
-        self._refused_with_the_last(sent_at)
+        for _ in range(together):
+            self._refused_with_the_last(sent_at)
         return True
+
+    def _is_limit(self) -> bool:
+        """Whether the refusals among the latest calls are more than the provider's habit."""
+        left = self._left_at
+        if self.cuts:
+            begin = left[-_WINDOW] if len(left) >= _WINDOW else float("-inf")
+            refused = sum(at >= begin for at in self._refused)
+            return refused >= max(_REFUSALS, _OVER_BACKGROUND * self._background * _WINDOW)
+        first = self._refused[0]
+        since = sum(at >= first for at in left)
+        if since > _WINDOW:
+            # The oldest refusal was a lone one.
+            self._refused.popleft()
+            return bool(self._refused) and self._is_limit()
+        return len(self._refused) >= _FIRST_REFUSALS and len(self._refused) / max(1, since) >= _FIRST_SHARE
 
     def _refused_with_the_last(self, sent_at: float) -> None:
         """One of the calls that were thought accepted before the last cut was not: what was allowed is less."""
