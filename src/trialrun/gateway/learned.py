@@ -23,6 +23,7 @@ _PLATEAU_S = (_BACK / _CURVE) ** (1 / 3)
 _PAUSE_S = 1.0
 _LEAST_PER_S = 0.2
 _RECENT_S = 3.0
+_CALLS_A_UNIT = 10.0
 _MOST_SEEN = 20_000
 _WINDOW = 60
 _FIRST_REFUSALS, _FIRST_SHARE = 4, 0.5
@@ -60,8 +61,14 @@ class LearnedRate:
         if self.mark_per_s is None:
             age = now - self.began_at
             return None if age > _RAMP_S else RAMP_PER_S * 2 ** (age / _RAMP_DOUBLES_S)
-        growth = _CURVE * (now - max(self.cut_at, self.shut_until) - _PLATEAU_S) ** 3
+        quiet_s = (now - max(self.cut_at, self.shut_until)) / self._unit_s
+        growth = _CURVE * (quiet_s - _PLATEAU_S) ** 3
         return max(_LEAST_PER_S, self.mark_per_s * (1 + growth))
+
+    @property
+    def _unit_s(self) -> float:
+        """The second of the growth; longer where so few calls leave that a second tells nothing."""
+        return max(1.0, _CALLS_A_UNIT / self.mark_per_s) if self.mark_per_s else 1.0
 
     def wait_s(self, now: float) -> float:
         """Seconds until one more call may leave; 0 if now."""
@@ -96,7 +103,9 @@ class LearnedRate:
         self._refused.clear()
         self._present = self.per_second(now) if self.cuts else None
         # The first accepted calls may have been a burst that the provider had saved up; the pause pays for it.
-        self._before_at = max(self.cut_at, now - _RECENT_S) if self.cuts else self.began_at - 1.0
+        self._before_at = (
+            max(self.cut_at, now - _RECENT_S * self._unit_s) if self.cuts else self.began_at - 1.0
+        )
         self._span_s = (
             max(0.05, now - self._before_at) if self.cuts else now - self.began_at + max(pause_s, 1.0)
         )

@@ -1,7 +1,7 @@
 """How fast calls may leave: requests and tokens per minute, calls in flight, and what the provider tells us.
 
 One `Lane` for each model string. Limits that the study states are kept as they are; the rate that nobody stated is
-learned from refusals (`learned`). Overload (5xx, 529) halves the calls in flight, and each round of successes adds one.
+learned from refusals (`learned`). Overload (503, 529) halves the calls in flight, and each round of successes adds one.
 """
 
 from asyncio import Future, Task, TaskGroup, get_running_loop
@@ -162,7 +162,7 @@ class Pacer:
             case Throttled():
                 lane.throttles += 1
                 lane.learned.refused(now, sent_at=entered_at, retry_after_s=error.retry_after_s)
-            case Unavailable(status=int()):
+            case Unavailable(status=503 | 529):
                 if error.retry_after_s:
                     lane.shut_until = max(lane.shut_until, now + error.retry_after_s)
                 # Calls that left together fail together: one cut for all of them, not one for each.
