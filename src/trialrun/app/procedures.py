@@ -42,7 +42,9 @@ BUILT_IN: Mapping[str, Kind] = MappingProxyType(
 class Procedures:
     """The procedures of one study, loaded when first needed."""
 
-    def __init__(self, home: Path, given: Mapping[str, Callable[..., Awaitable[object]]] | None = None) -> None:
+    def __init__(
+        self, home: Path, given: Mapping[str, Callable[..., Awaitable[object]]] | None = None
+    ) -> None:
         self._home = home
         self._kinds: dict[str, Kind] = dict(BUILT_IN)
         for name, function in (given or {}).items():
@@ -58,7 +60,8 @@ class Procedures:
             if ":" not in name:
                 known = ", ".join(sorted(self._kinds))
                 raise UsageError(
-                    f"there is no procedure `{name}`", fix=f"use {known}, or `./file.py:Name` for one of your own"
+                    f"there is no procedure `{name}`",
+                    fix=f"use {known}, or `./file.py:Name` for one of your own",
                 )
             self._kinds[name] = _from_file(self._home, name)
         return self._kinds[name]

@@ -68,7 +68,9 @@ async def verify_all(journal: Journal, plan: Plan) -> Verified:
             skipped += 1
             continue
         trials += 1
-        differences += [Difference(trial=state.id, what=what) for what in await _replayed(journal, plan, state, slot)]
+        differences += [
+            Difference(trial=state.id, what=what) for what in await _replayed(journal, plan, state, slot)
+        ]
     return Verified(trials=trials, differences=tuple(differences), skipped=skipped)
 
 

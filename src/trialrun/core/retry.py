@@ -15,7 +15,10 @@ def next_wait(error: CallError, *, attempt: int, attempts: int, jitter: float) -
         return None
     backoff = min(LONGEST_WAIT_S, 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
     match error:
-        case Throttled(retry_after_s=float() | int() as asked) | Unavailable(retry_after_s=float() | int() as asked):
+        case (
+            Throttled(retry_after_s=float() | int() as asked)
+            | Unavailable(retry_after_s=float() | int() as asked)
+        ):
             return asked + min(1.0, backoff) * jitter
         case Throttled() | Unavailable() | CallTimedOut():
             return backoff
