@@ -64,6 +64,16 @@ def call_id(trial: str, address: str, attempt: int = 1) -> str:
     return f"{trial}-{suffix}" + (f"-a{attempt}" if attempt > 1 else "")
 
 
+def custom_id(call: str, tag: str) -> str:
+    """What a provider's batch calls a request: the call's id with the tag of its study behind it."""
+    return f"{call}-{tag}"
+
+
+def study_tag(name: str, seed: int) -> str:
+    """Short tag of a study, so that two studies with equal conditions never mistake each other's results for theirs."""
+    return "s" + _base32(canonical([name, seed]))[:5]
+
+
 def place_of(address: str) -> tuple[int, ...]:
     """An address as numbers, so that addresses sort in the order of the procedure's code."""
     return tuple(int(part) for part in address.split(".") if part.isdigit())
