@@ -94,7 +94,7 @@ class Batch:
     requests: int
     created_at: float
     left: deque[Phase | Look]
-    outputs: "list[_Out]" = field(default_factory=list)
+    outputs: list[_Out] = field(default_factory=list[_Out])
     """What became of each request, in their order; those that ran come first."""
     ran: int = 0
     is_cancelled: bool = False
