@@ -200,7 +200,7 @@ def _names_below(home: Path, *, most: int = 500) -> list[str]:
         names += [
             str((Path(folder) / name).relative_to(home))
             for name in files
-            if name.endswith((".md", ".txt", ".j2"))
+            if name.endswith((".md", ".txt", ".j2", ".yaml", ".jsonl"))
         ]
         if len(names) > most:
             break

@@ -13,8 +13,11 @@ FIRST_PARTY = "<first party>"
 """Default of a setting of kind `party`: the party that the file names first. It is written into the study, because
 the order of a map means nothing anywhere else."""
 
-SettingKind = Literal["any", "int", "number", "text", "flag", "texts", "party", "parties", "map", "list"]
-"""`text` may be a file (see the study file's reference); `party` is the name of one of the study's parties."""
+SettingKind = Literal[
+    "any", "int", "number", "text", "flag", "texts", "party", "parties", "map", "list", "entry"
+]
+"""`text` may be a file (see the study file's reference); `party` is the name of one of the study's parties; `entry` is
+a text or a map, as a file of entries holds them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +33,8 @@ class SettingFacts:
     minimum: float | None = None
     maximum: float | None = None
     is_required: bool = False
+    keys: "Mapping[str, SettingFacts]" = field(default_factory=lambda: MappingProxyType({}))
+    """If not empty: the keys that a map here may have, and nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -73,6 +73,24 @@ FactorForm = Annotated[
                 },
                 {
                     "type": "object",
+                    "description": "One level for each entry of a file.",
+                    "properties": {
+                        "from": {"type": "string", "description": "Lines (.txt), .yaml or .jsonl."},
+                        "to": {
+                            "type": "string",
+                            "description": "Dotted path; settings.<factor> if left out.",
+                        },
+                        "where": {
+                            "type": "object",
+                            "description": "Field → the value, or list of values, that an entry must have.",
+                        },
+                        "first": {"type": "integer", "minimum": 1, "description": "So many, from the top."},
+                    },
+                    "required": ["from"],
+                    "additionalProperties": False,
+                },
+                {
+                    "type": "object",
                     "description": "Dotted path → list of values, or level name → value; several paths vary together.",
                     "patternProperties": {r"^(parties|settings|judges)\.|^procedure$": _LEVELS},
                     "additionalProperties": False,

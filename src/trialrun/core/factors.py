@@ -5,6 +5,7 @@
     model: {parties.a.model: {cheap: x/y, dear: x/z}}       one path, named levels
     size: {parties.a.max_tokens: [1, 2], settings.n: [4, 8]}    several paths that vary together
     style: {levels: {warm: {path: value, ...}, cold: {...}}}    each level says what it sets
+    question: {from: questions.yaml, where: {family: [fire]}}   one level for each entry of a file
 
 Whether a level fits the study is checked in `core.levels`.
 """
@@ -17,6 +18,7 @@ from trialrun.core.labels import label_of, label_of_file, together
 from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.paths import Keys, Path, as_map, split
+from trialrun.core.picks import picked
 from trialrun.core.texts import Texts
 
 Data = Mapping[str, object]
@@ -66,6 +68,8 @@ def read_factor(
         return None
     given = cast("Data", form)
     reader = _Reader(name, at, document, texts, mistakes)
+    if "from" in given:
+        return reader.from_file(given)
     return reader.explicit(given) if "levels" in given else reader.by_path(given)
 
 
@@ -134,6 +138,21 @@ class _Reader:
                 for dotted, value in sorted(cast("Data", sets).items())
             ]
             drafts.append(Draft(label=label, value=values.get(label, label), settings=tuple(settings), at=at))
+        return self._factor(drafts, {}) if drafts else None
+
+    def from_file(self, form: Data) -> FactorDraft | None:
+        dotted = form.get("to", f"settings.{self.name}")
+        if not isinstance(dotted, str):
+            self.mistakes.add("`to` must be a dotted path", (*self.at, "to"), "write settings.question")
+            return None
+        keys = split(dotted, self.document)
+        at_path: Path = (*self.at, "to") if "to" in form else self.at
+        drafts: list[Draft] = []
+        for each in picked(form, self.at, self.texts, self.mistakes):
+            at: Path = (*self.at, "from", each.index)
+            # A text of the file is a text, whatever it ends with; nothing is read on its behalf.
+            setting = Setting(dotted=dotted, keys=keys, value=each.entry, at=at, at_path=at_path)
+            drafts.append(Draft(label=each.label, value=each.label, settings=(setting,), at=at))
         return self._factor(drafts, {}) if drafts else None
 
     def _named(self, named: list[tuple[str, Data]]) -> FactorDraft | None:

@@ -19,6 +19,13 @@ class Mistakes:
         for mistake in source.mistakes:
             self._keep(mistake)
         self._unread = {mistake.line for mistake in source.mistakes}
+        self._grafts: dict[Path, Source] = {}
+
+    def graft(self, path: Path, source: Source) -> None:
+        """What stands below this path is in another file: its mistakes are reported there."""
+        self._grafts[path] = source
+        for mistake in source.mistakes:
+            self._keep(mistake)
 
     def add(self, what: str, path: Path, fix: str, *, key: bool = False) -> None:
         """One more mistake at a path of the file; `key` points at the key instead of the value."""
@@ -26,21 +33,23 @@ class Mistakes:
         if flag is not None:
             self._keep(Mistake(what=what, file=flag, fix=fix))
             return
-        line = self.source.line_of(path, key=key)
-        if line is not None and line in self._unread:
+        source, inner = self._place_of(path)
+        line = source.line_of(inner, key=key)
+        if source is self.source and line is not None and line in self._unread:
             return  # what could not be read there is the reason
-        self._keep(
-            Mistake(what=what, file=self.source.file, line=line, source=self.source.text_of(line), fix=fix)
-        )
+        self._keep(Mistake(what=what, file=source.file, line=line, source=source.text_of(line), fix=fix))
 
     def __len__(self) -> int:
         return len(self._found)
 
     def all(self) -> tuple[Mistake, ...]:
-        """In the order of the file; what has no line comes last."""
-        return tuple(
-            sorted(self._found.values(), key=lambda mistake: (mistake.line is None, mistake.line or 0))
-        )
+        """In the order of the file; then those of files that it names, then what has no line."""
+        own = self.source.file
+
+        def place(mistake: Mistake) -> tuple[bool, bool, int]:
+            return mistake.line is None, mistake.file != own, mistake.line or 0
+
+        return tuple(sorted(self._found.values(), key=place))
 
     def raise_if_any(self) -> None:
         if self._found:
@@ -48,6 +57,13 @@ class Mistakes:
 
     def _keep(self, mistake: Mistake) -> None:
         self._found.setdefault((mistake.what, mistake.file, mistake.line), mistake)
+
+    def _place_of(self, path: Path) -> tuple[Source, Path]:
+        """The file that holds what stands at this path, and the path inside it."""
+        for start, source in self._grafts.items():
+            if len(path) > len(start) and path[: len(start)] == start:
+                return source, path[len(start) :]
+        return self.source, path
 
     def _flag_of(self, path: Path) -> str | None:
         return next((flag for start, flag in self._flags.items() if path[: len(start)] == start), None)

@@ -10,7 +10,7 @@ from typing import cast
 
 from trialrun.core.catalogue import UNDESCRIBED, ProcedureFacts, SettingFacts
 from trialrun.core.near import pick
-from trialrun.core.paths import Path
+from trialrun.core.paths import Path, dotted
 
 Data = Mapping[str, object]
 _FROM_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_]*)\Z")
@@ -167,7 +167,7 @@ def _of_settings(
 def _of_setting(
     path: Path, facts: SettingFacts, value: object, parties: Sequence[str]
 ) -> Iterator[Objection]:
-    name = f"settings.{path[1]}"
+    name = dotted(path)
     if not _fits(facts.kind, value):
         yield Objection(
             path, f"`{name}` must be {_KINDS[facts.kind]}", facts.help or f"give {_KINDS[facts.kind]}"
@@ -189,6 +189,25 @@ def _of_setting(
             yield Objection(
                 path, f"`{name}` must be at most {facts.maximum:g}, not {value}", "give a smaller number"
             )
+    if facts.keys and isinstance(value, Mapping):
+        yield from _of_keys(path, facts.keys, cast("Data", value), parties)
+
+
+def _of_keys(
+    path: Path, known: Mapping[str, SettingFacts], given: Data, parties: Sequence[str]
+) -> Iterator[Objection]:
+    """What is wrong inside a map whose keys are known."""
+    for key, value in given.items():
+        if key not in known:
+            what = f"`{dotted(path)}` has no key `{key}`"
+            yield Objection((*path, key), what, pick(key, known, otherwise="remove it"), at_key=True)
+        elif value is not None:
+            yield from _of_setting((*path, key), known[key], value, parties)
+    for key, facts in known.items():
+        if facts.is_required and given.get(key) is None:
+            yield Objection(
+                path, f"`{dotted(path)}` needs `{key}`", f"add `{key}` ({facts.help or facts.kind})"
+            )
 
 
 _KINDS = {
@@ -202,6 +221,7 @@ _KINDS = {
     "parties": "a list of party names",
     "map": "a map",
     "list": "a list",
+    "entry": "a text or a map",
 }
 
 
@@ -211,7 +231,7 @@ def _fits(kind: str, value: object) -> bool:
             return False
         case ("any", _) | ("int", int()) | ("number", int() | float()) | ("text" | "party", str()):
             return True
-        case ("flag", bool()) | ("map", dict()) | ("list", list()):
+        case ("flag", bool()) | ("map", dict()) | ("list", list()) | ("entry", str() | dict()):
             return True
         case ("texts" | "parties", list()):
             return all(isinstance(item, str) for item in cast("list[object]", value))
