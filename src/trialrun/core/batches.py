@@ -116,10 +116,15 @@ class BatchRoute(Protocol):
 
     provider: Provider
     """The live adapter of the same account: it spells bodies, reads usage and replies."""
-    endpoint: str
-    """What may share a pack: the path, and everything that a batch states once for all of its lines."""
     limits: BatchLimits
     anchor: Anchor
+
+    def endpoint_of(self, call: Call) -> str:
+        """What may share a pack: the path, and everything that a batch states once for all of its lines.
+
+        Raises RequestRefused for a call that this provider's batches cannot carry.
+        """
+        ...
 
     def line(self, id_: str, body: bytes, call: Call) -> bytes:
         """One line of the pack's file, with its newline."""
@@ -146,7 +151,10 @@ class BatchRoute(Protocol):
         ...
 
     def fetch(self, batch: str, result: str) -> AsyncIterator[bytes]:
-        """The bytes of one of the results, as JSON lines, in chunks. Raises Unavailable if they break off."""
+        """The bytes of one of the results, as JSON lines, in chunks.
+
+        Raises Unavailable if they break off, and RequestRefused with status 404 if they are deleted.
+        """
         ...
 
     def read(self, line: bytes) -> Result:

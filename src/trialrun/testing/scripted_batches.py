@@ -120,7 +120,6 @@ class ScriptedRoute:
         clock: Clock | None = None,
     ) -> None:
         self.provider = provider
-        self.endpoint = endpoint
         self.limits = limits or BatchLimits(requests=50_000, size_bytes=200_000_000)
         self.anchor: Anchor = anchor
         self.batches: list[Batch] = []
@@ -130,6 +129,7 @@ class ScriptedRoute:
         """How often each request ran, by its id."""
         self.used: Counter[Method] = Counter()
         """How often each method was called."""
+        self._endpoint = endpoint
         self._courses = courses
         self._clock = clock
         self._before: dict[Method, deque[Exception]] = {}
@@ -145,6 +145,9 @@ class ScriptedRoute:
     def delete(self, batch: str) -> None:
         """Let a batch end as one whose results were deleted."""
         self._batch(batch).is_deleted = True
+
+    def endpoint_of(self, call: Call) -> str:
+        return self._endpoint
 
     def line(self, id_: str, body: bytes, call: Call) -> bytes:
         bare = msgspec.structs.replace(call, request=msgspec.structs.replace(call.request, messages=()))
