@@ -14,7 +14,7 @@ from trialrun.core.errors import UsageError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Procedure
 from trialrun.engine.trials import Plain
-from trialrun.procedures import conversation
+from trialrun.procedures import conversation, questions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +34,11 @@ BUILT_IN: Mapping[str, Kind] = MappingProxyType(
             facts=conversation.FACTS,
             make=conversation.Conversation,
             fingerprint=f"conversation/{conversation.VERSION}",
+        ),
+        "questions": Kind(
+            facts=questions.FACTS,
+            make=questions.Questions,
+            fingerprint=f"questions/{questions.VERSION}",
         ),
     }
 )

@@ -80,7 +80,10 @@ class _Footpath:
 
 
 async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile: float) -> Walk:
-    """One trial of this condition. All conditions draw the same chance, so only what they set can differ."""
+    """One trial of this condition. All conditions draw the same chance, so only what they set can differ.
+
+    The short walk stops where gates close; the long one goes through all of them.
+    """
     spec = plan.specs.spec_of(condition)
     trial = Trial(
         id="walk", condition=condition, replicate=0, spec=spec, key=chance.derive(plan.study.key, "walk")
@@ -96,6 +99,7 @@ async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile:
         clock=clock,
         limits=_WALK_LIMITS,
         mode="walk",
+        opens_gates=quantile >= LONG,
     )
     stopped_at = ""
     try:
@@ -164,9 +168,10 @@ def refuse_dead_factors(plan: Plan, walked: Sequence[Walked]) -> None:
     seen: dict[str, Condition] = {}
     mistakes: list[Mistake] = []
     for each in walked:
-        if each.short.has_acts or each.short.stopped_at:
+        # The long walk: behind a gate that closed in the short one, a factor would look dead.
+        if each.long.has_acts or each.long.stopped_at:
             continue
-        twin = seen.setdefault(each.short.trace, each.condition)
+        twin = seen.setdefault(each.long.trace, each.condition)
         if twin is not each.condition:
             mistakes.append(_dead(plan, twin, each.condition))
     if mistakes:
@@ -188,12 +193,13 @@ def _dead(plan: Plan, one: Condition, other: Condition) -> Mistake:
 def refuse_broken_walks(plan: Plan, walked: Sequence[Walked]) -> None:
     """A procedure that fails with rehearsed replies would fail with paid ones."""
     for each in walked:
-        if each.short.stopped_at and not each.short.stopped_at.startswith(("act:", "human:")):
+        stopped_at = each.short.stopped_at or each.long.stopped_at
+        if stopped_at and not stopped_at.startswith(("act:", "human:")):
             raise StudyMistakes(
                 (
                     Mistake(
                         what=f"a trial of ({each.condition.title}) fails already in a walk without any model: "
-                        f"{each.short.stopped_at}",
+                        f"{stopped_at}",
                         file=plan.file,
                         fix="correct the procedure, its settings or its prompts",
                     ),

@@ -112,6 +112,13 @@ class Lab(Protocol):
         """Record a value. None is missing, and `note` says why."""
         ...
 
+    def gate(self, name: str, is_open: bool, *, note: str = "") -> bool:
+        """Whether the next stage of this trial is worth its cost; recorded as the measure `gate_<name>`.
+
+        One of the two walks of a plan goes through every gate, so that a plan shows what may lie behind.
+        """
+        ...
+
     def state(self, party: str, **values: object) -> None:
         """Log the hidden state of a party."""
         ...
@@ -128,8 +135,8 @@ class Lab(Protocol):
         """The time, as it was when the trial first came here."""
         ...
 
-    def render(self, party: str, **values: object) -> str:
-        """The party's prompt with its values, and these, put in."""
+    def render(self, party: str | Party, **values: object) -> str:
+        """The party's prompt with its values, and these, put in. A party of the procedure's own may bring any text."""
         ...
 
 

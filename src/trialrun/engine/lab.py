@@ -333,6 +333,12 @@ class StudyLab:
         address = self._at.next()
         self._at.record(f.Measured(at=address, name=name, value=value, turn=self._sitting.turn, note=note))
 
+    def gate(self, name: str, is_open: bool, *, note: str = "") -> bool:
+        """Whether the next stage of this trial is worth its cost, as a measure."""
+        is_open = is_open or self._sitting.opens_gates
+        self.measure(f"gate_{name}", is_open, note=note)
+        return is_open
+
     def take_measures(self) -> None:
         """Take what the study wants measured from the transcript; called once, when the procedure has ended."""
         values = self._sitting.measures_of(self._sitting.trial, self._heard)
@@ -380,7 +386,7 @@ class StudyLab:
             self._streams[stream] = random.Random(chance.integer(key))
         return self._streams[stream]
 
-    def render(self, party: str, **values: object) -> str:
+    def render(self, party: str | Party, **values: object) -> str:
         """The party's prompt with its values, and these, put in."""
         spec = self._party(party)
         return templates.render(spec.prompt, {**spec.values, **values}, where=spec.name)

@@ -34,6 +34,8 @@ class Sitting:
     measures_of: Callable[[Trial, Sequence[Utterance]], Mapping[str, float | None]] = _no_measures
     earlier: tuple[tuple[int, Spec], ...] = ()
     """Of a fork: until which turn which specification of its sources is in force, earliest first."""
+    opens_gates: bool = False
+    """Of a walk: go through every gate, whatever the procedure says."""
     turn: int = 0
     asked: dict[str, tuple[str, tuple[Message, ...]]] = field(
         default_factory=dict[str, tuple[str, tuple[Message, ...]]]

@@ -11,6 +11,7 @@ import msgspec
 
 from trialrun.core.calls import Call, Message
 from trialrun.core.errors import RequestRefused
+from trialrun.providers.rehearsal import stances
 from trialrun.providers.rehearsal.choices import Options, may_offer, options_in, said_before
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.hearing import number_in, topics_in
@@ -34,16 +35,19 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
         dice = Dice(hashlib.blake2b(last.encode("utf-8", "surrogatepass"), digest_size=16).digest())
     topics = topics_in(last) if last else ()
     if call.request.schema is not None:
-        return _data(call.request.schema, part, dice, topics, room_bytes)
+        heard = stances.heard_in(last) if part.role == "judge" else ""
+        return _data(call.request.schema, part, dice, topics, room_bytes=room_bytes, heard=heard)
     if (part.wants_json or "JSON" in last) and (keys := _keys_asked_for(messages)):
         return _by_example(keys, part, dice, topics)
     if options := _options(messages, last):
         return _choice(options, messages, part, dice, topics)
     number = number_in(last) if part.role in ("negotiator", "student") else None
     is_opening = not last.strip()
+    side = stances.side_of(messages, dice) if call.purpose == "answer" else ""
     wish = (length_in(last) if may_ask_for_length(last) else None) or part.length
     words = _wished(wish, usual_words, part)
-    return speech(part, dice, topics=topics, number=number, words=words, turns=turns, is_opening=is_opening)
+    said = speech(part, dice, topics=topics, number=number, words=words, turns=turns, is_opening=is_opening)
+    return f"{side} {said}" if side else said
 
 
 def _scene(call: Call, messages: Sequence[Message]) -> tuple[Part, str, int]:
@@ -98,13 +102,22 @@ def _choice(
     return f"{label}. {reason(part.role, dice, topics)}"
 
 
-def _data(schema: dict[str, object], part: Part, dice: Dice, topics: Sequence[str], room_bytes: int) -> str:
+def _data(
+    schema: dict[str, object],
+    part: Part,
+    dice: Dice,
+    topics: Sequence[str],
+    *,
+    room_bytes: int,
+    heard: str,
+) -> str:
     """An instance as compact JSON: full, or brief where that is too long, or of the right shape at least."""
     data = b"{}"
     for is_brief, is_lenient in ((False, False), (True, False), (True, True)):
         writer = Writer(
             root=schema,
             dice=dice,
+            heard=heard,
             sentence=lambda: sentence(part.role, dice, topics),
             is_brief=is_brief,
             is_lenient=is_lenient,

@@ -14,6 +14,7 @@ from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.lexicon import WORDS
 from trialrun.providers.rehearsal.patterns import Unsupported, text_matching
 from trialrun.providers.rehearsal.schemas import Schema, Unsatisfiable
+from trialrun.providers.rehearsal.stances import is_heard
 from trialrun.providers.rehearsal.values import NUMERIC, integer, number, text
 
 _TRIES = 12
@@ -37,6 +38,8 @@ class Writer:
     root: Schema
     dice: Dice
     sentence: Callable[[], str]
+    heard: str = ""
+    """The side that a judge heard; among choices that name it, it is mostly taken."""
     is_brief: bool = False
     """As little as the schema allows: for a reply that has to be short."""
     is_lenient: bool = False
@@ -115,7 +118,7 @@ class Writer:
             value = rules["const"]
             return self._checked(value, rules)
         if "enum" in rules:
-            return self._checked(self.dice.pick(schemas.parts(rules, "enum") or [None]), rules)
+            return self._checked(self._choice(schemas.parts(rules, "enum")), rules)
         match self._type(rules, depth):
             case "null":
                 return None
@@ -138,6 +141,11 @@ class Writer:
                     is_brief=self.is_brief,
                     is_lenient=self.is_lenient,
                 )
+
+    def _choice(self, choices: list[object]) -> object:
+        if self.heard in choices and is_heard(self.dice):
+            return self.heard
+        return self.dice.pick(choices or [None])
 
     def _checked(self, value: object, rules: Schema) -> object:
         if not self.is_lenient and not schemas.fits(value, rules, self.root):
