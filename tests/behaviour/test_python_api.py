@@ -165,6 +165,19 @@ def test_mistakes_come_as_errors_with_the_fix(study: tr.Draft, tmp_path: Path):
     assert rehearse(changed, on_change="redo").exit == tr.Exit.DONE
 
 
+def test_a_word_that_no_argument_knows_is_refused_and_not_taken_for_another(study: tr.Draft):
+    misspelled: Any = "rehersal"
+    for call in (tr.plan, tr.run):
+        with pytest.raises(UsageError) as refused:
+            call(study, lane=misspelled)
+        assert refused.value.fix == "did you mean `rehearsal`?", "it must not run live"
+    with pytest.raises(UsageError, match="`lane` cannot be `rehersal`"):
+        tr.load("anywhere", lane=misspelled)
+    wish: Any = "keeep"
+    with pytest.raises(UsageError, match="`on_change` cannot be `keeep`"):
+        rehearse(study, on_change=wish)
+
+
 async def test_a_study_runs_beside_a_running_event_loop(study: tr.Draft):
     results = rehearse(study)
     assert results.exit == tr.Exit.DONE

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, cast, get_args
 
 import msgspec
 
@@ -25,6 +25,7 @@ from trialrun.app.results import Results
 from trialrun.app.running import Control, Options, Ran, run_study
 from trialrun.app.studies import Lane, Plan
 from trialrun.core.errors import UsageError
+from trialrun.core.near import pick
 
 Function = Callable[..., Awaitable[object]]
 
@@ -117,6 +118,7 @@ def run(
     """
     from trialrun.app.flags import overrides
 
+    _one_of("on_change", on_change, get_args(Consent))
     flags = overrides(
         _declared(study),
         replicates=replicates,
@@ -147,6 +149,8 @@ def load(
 ) -> Results:
     """The results of a study that ran: its folder, or its study file. `procedure` is needed to verify a study whose
     procedure is a function in your program."""
+    if lane is not None:
+        _one_of("lane", lane, get_args(Lane))
     given = {procedure.__name__: procedure} if procedure else {}
     return Results(studies.results_of(Path(folder), lane=lane), procedures=given)
 
@@ -158,7 +162,14 @@ def _declared(study: Any) -> Path | Mapping[str, object]:
     return cast("Mapping[str, object]", study) if isinstance(study, Mapping) else Path(study)
 
 
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    """A word that nobody knows must not be taken for another one: a misspelled lane would cost money."""
+    if value not in known:
+        raise UsageError(f"`{name}` cannot be `{value}`", where="the arguments", fix=pick(value, known))
+
+
 def _plan_of(study: Any, *, lane: Lane, folder: Path | None, overrides: Mapping[str, object]) -> Plan:
+    _one_of("lane", lane, get_args(Lane))
     match study:
         case str() | os.PathLike():
             path = Path(study)  # pyright: ignore[reportUnknownArgumentType]  # a path-like of str
