@@ -49,6 +49,8 @@ class Doubt:
     ceiling_usd: Decimal | None
     held_at: float
     reason: str
+    was_answered: bool
+    """The reply is there, and its price is not known."""
 
 
 def checks_of_machine(names_from_file: list[str]) -> Iterator[Check]:
@@ -161,6 +163,7 @@ def doubts_of(folder: Path) -> list[Doubt]:
                     or (
                         "answered at an unknown price" if row.status == "settled" else "in flight at the end"
                     ),
+                    was_answered=row.status == "settled",
                 )
                 for row in archive.calls()
                 if row.status == "in_doubt"
@@ -184,15 +187,21 @@ async def confirm(folder: Path, call: str, cost: str) -> Doubt:
             if doubts
             else "none is",
         )
-    place, _, attempt = found.call.rpartition("#")
-    trial, _, at = place.partition("/")
+    trial = found.call.partition("/")[0]
     journal = SqliteJournal.open(folder, clock=SystemClock())
     try:
-        journal.append(trial, [f.Confirmed(at=at, attempt=int(attempt), cost_usd=amount)])
+        journal.append(trial, [_confirmed(found, amount)])
         await journal.commit()
     finally:
         await journal.close()
     return found
+
+
+def _confirmed(doubt: Doubt, amount: Decimal) -> f.Confirmed:
+    place, _, attempt = doubt.call.rpartition("#")
+    return f.Confirmed(
+        at=place.partition("/")[2], attempt=int(attempt), cost_usd=amount, was_answered=doubt.was_answered
+    )
 
 
 def _amount(text: str) -> Decimal:

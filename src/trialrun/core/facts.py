@@ -181,6 +181,8 @@ class Confirmed(_Fact, frozen=True, tag="confirmed"):
     at: str
     attempt: int
     cost_usd: Decimal
+    was_answered: bool = False
+    """It was answered at an unknown price, and not lost."""
 
 
 class Said(_Fact, frozen=True, tag="said"):

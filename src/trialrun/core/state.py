@@ -1,5 +1,6 @@
 """Fold of the facts of one trial: its status, outcome, money and counts. Always recomputable from the journal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -59,7 +60,7 @@ class TrialState:
         """Take one more fact of this trial into account."""
         match fact:
             case f.Held():
-                self.attempts += 1
+                self._leave()
                 self.holds[fact.at, fact.attempt] = fact.ceiling_usd or _ZERO
             case f.Settled():
                 self._settle(fact)
@@ -109,6 +110,12 @@ class TrialState:
         self.started_at = at
         self.status = "running"
 
+    def _leave(self) -> None:
+        """A call is on its way: whatever stopped the trial does so no longer."""
+        self.attempts += 1
+        if self.status == "stopped_by_budget":
+            self.status, self.reason = "running", ""
+
     def _settle(self, fact: f.Settled) -> None:
         self.calls += 1
         if fact.cost_usd is None:
@@ -124,7 +131,10 @@ class TrialState:
     def _confirm(self, fact: f.Confirmed) -> None:
         self.holds.pop((fact.at, fact.attempt), None)
         self.spent_usd += fact.cost_usd
-        self.doubts = max(0, self.doubts - 1)
+        if fact.was_answered:
+            self.unknown_costs = max(0, self.unknown_costs - 1)
+        else:
+            self.doubts = max(0, self.doubts - 1)
 
     def _answer(self, fact: f.Answered) -> None:
         """What the trial waited for has come: it can go on."""
@@ -144,9 +154,33 @@ class TrialState:
         self.generation += 1
 
 
-def in_force(entries: list[f.Entry]) -> list[f.Entry]:
-    """The entries of a trial that still count: those after the last time that it began anew."""
-    for place in range(len(entries) - 1, -1, -1):
-        if isinstance(entries[place].fact, f.Superseded):
-            return entries[place + 1 :]
-    return entries
+def in_force(entries: list[f.Entry], *, when: int | None = None) -> list[f.Entry]:
+    """The entries of a trial that still count: those after the last time that it began anew.
+
+    With `when`, those of the generation that was in force when a fact got that number: a fork keeps its past when the
+    trial that it branches off begins anew.
+    """
+    begin, end = 0, len(entries)
+    for place, entry in enumerate(entries):
+        if isinstance(entry.fact, f.Superseded):
+            if when is not None and entry.seq > when:
+                end = place
+                break
+            begin = place + 1
+    return entries[begin:end]
+
+
+def branching_of(entries: Sequence[f.Entry]) -> tuple[f.Forked, int] | None:
+    """Where a fork branches off, and the number of the fact that says so; None for any other trial."""
+    for entry in reversed(entries):
+        if isinstance(entry.fact, f.Forked):
+            return entry.fact, entry.seq
+    return None
+
+
+def before_turn(entries: Sequence[f.Entry], turn: int) -> list[f.Entry]:
+    """What happened before this turn began: the part that a fork shares with its source."""
+    for place, entry in enumerate(entries):
+        if isinstance(entry.fact, f.TurnBegan) and entry.fact.turn >= turn:
+            return list(entries[:place])
+    return list(entries)
