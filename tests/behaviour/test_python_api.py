@@ -116,6 +116,21 @@ def test_the_summary_is_one_row_per_condition_and_measure(study: tr.Draft):
     assert kinds.select("label", "n", "value").rows() == [("cool", 3, 1.0), ("warm", 3, 1.0)]
 
 
+def test_whole_utterances_in_an_outcome_are_no_labels(tmp_path: Path):
+    """Each would be a label of its own, with a share of one in n."""
+
+    async def told(trial: tr.Trial, lab: tr.Lab) -> dict[str, object]:
+        reply = await lab.ask("host", "Tell me about your day.")
+        return {"story": reply.text, "kind": "long" if len(reply.text) > 5 else "short", "warm": True}
+
+    document = {name: value for name, value in DOCUMENT.items() if name != "measures"}
+    results = rehearse(tr.study(document, procedure=told, home=tmp_path))
+    assert set(results.summary()["measure"]) == {"kind", "warm"}
+    assert results.trials()["outcome.story"].str.len_chars().min() > 40, (
+        "and the texts are in the table of trials"
+    )
+
+
 def test_results_can_be_loaded_later_and_verified(study: tr.Draft):
     ran = rehearse(study)
     results = tr.load(ran.folder, procedure=greet)

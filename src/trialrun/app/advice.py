@@ -23,17 +23,21 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
         yield f"trialrun watch {study}", "follow the run"
         yield f"trialrun stop {study}", "end it in good order"
         return
-    if table.parked:
+    waiting = table.parked + table.forks_with("parked")
+    if waiting:
         yield (
             f"trialrun answer {study}",
-            _so_many(table.parked, "trial waits", "trials wait") + " for an answer",
+            _so_many(waiting, "trial waits", "trials wait") + " for an answer",
         )
     match table.exit:
         case Exit.BUDGET:
             yield f"{again} --budget {_more_than(table)}", "go on with a higher budget"
         case Exit.SOME_FAILED:
-            failed = _so_many(table.failed, "failed trial", "failed trials")
+            broken = table.failed + table.forks_with("failed", "timed_out", "cancelled")
+            failed = _so_many(broken, "failed trial", "failed trials")
             yield f"{again} --retry-failed", f"take up {failed} again"
+        case Exit.INTERRUPTED if table.done == table.planned:
+            yield again, "carry out " + _so_many(table.forks_unfinished, "fork", "forks")
         case Exit.INTERRUPTED:
             yield again, "go on where it stopped; nothing is paid twice"
         case Exit.DONE if table.is_rehearsal and not _is_folder(named):

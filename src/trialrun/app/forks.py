@@ -1,6 +1,7 @@
 """Branches of trials: what would have happened if, from some turn on, one thing had been different."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from trialrun.app.clock import SystemClock
 from trialrun.app.studies import Plan
@@ -8,7 +9,7 @@ from trialrun.core import chance, identity
 from trialrun.core import facts as f
 from trialrun.core.errors import UsageError
 from trialrun.core.ports import Journal
-from trialrun.core.state import TrialState, in_force
+from trialrun.core.state import TrialState, branching_of, in_force
 from trialrun.core.study import Condition, Spec, Trial
 from trialrun.engine.engine import Slot
 from trialrun.store.journal import SqliteJournal
@@ -49,10 +50,32 @@ async def plan_fork(
     return id_
 
 
-async def unfinished(journal: Journal, plan: Plan) -> list[Slot]:
-    """All forks that a run has to carry out."""
-    states = [state async for state in journal.with_status("planned", "running", "stopped_by_budget")]
-    return [await slot_of(journal, plan, state) for state in states if state.forked_from]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """What a run finds of the forks that were planned and are not done."""
+
+    due: tuple[Slot, ...]
+    parked: int
+    failed: int
+
+
+async def standing(journal: Journal, plan: Plan) -> Standing:
+    """The forks that a run has to carry out, and how many wait or failed."""
+    due: list[TrialState] = []
+    parked = failed = 0
+    wanted = ("planned", "running", "stopped_by_budget", "parked", "failed", "timed_out", "cancelled")
+    async for state in journal.with_status(*wanted):
+        if not state.forked_from:
+            continue
+        if state.status == "parked":
+            parked += 1
+        elif state.is_ended:
+            failed += 1
+        else:
+            due.append(state)
+    return Standing(
+        due=tuple([await slot_of(journal, plan, state) for state in due]), parked=parked, failed=failed
+    )
 
 
 async def slot_of(journal: Journal, plan: Plan, state: TrialState) -> Slot:
@@ -80,8 +103,8 @@ async def slot_of(journal: Journal, plan: Plan, state: TrialState) -> Slot:
 async def _chain(journal: Journal, trial: str) -> list[f.Forked]:
     """The branchings that lead to this fork, the oldest first."""
     own = in_force(await journal.facts_of(trial))
-    forked = next((entry.fact for entry in own if isinstance(entry.fact, f.Forked)), None)
-    return [] if forked is None else [*await _chain(journal, forked.source), forked]
+    branching = branching_of(own)
+    return [] if branching is None else [*await _chain(journal, branching[0].source), branching[0]]
 
 
 def _condition_of(plan: Plan, state: TrialState) -> Condition:

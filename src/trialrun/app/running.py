@@ -150,10 +150,9 @@ class Session:
                 run = Run(self._parts(gateway), first_place=first_place)
                 control.bind(run, asyncio.current_task())
                 watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
-                slots = slots_of(self._plan)
-                await run.over(
-                    slots, await forks.unfinished(self._journal, self._plan), wait=self._options.wait
-                )
+                branches = await forks.standing(self._journal, self._plan)
+                run.expect_forks(len(branches.due), parked=branches.parked, failed=branches.failed)
+                await run.over(slots_of(self._plan), branches.due, wait=self._options.wait)
                 if watching:
                     watching.cancel()
         except BaseExceptionGroup as many:
@@ -306,10 +305,10 @@ def refuse_unknown_prices(plan: Plan, prices: PriceBook) -> None:
 
 
 def exit_after(progress: Progress, planned: int, stopped_by: e.TrialrunError | None) -> Exit:
-    """0 only when every planned trial is done; else the reason that most needs the user."""
+    """0 only when every planned trial is done, forks included; else the reason that most needs the user."""
     if stopped_by is not None:
         return exit_of(stopped_by)
-    if progress.done_in_plan == planned:
+    if progress.done_in_plan == planned and not progress.forks_left and not progress.forks_failed:
         return Exit.DONE
     if progress.stop:
         return Exit.INTERRUPTED

@@ -28,6 +28,7 @@ from trialrun.store.lock import Holder
 MOST_CONDITIONS = 200
 _MOST_UNDECLARED = 6
 _MOST_REASONS = 5
+_LONGEST_LABEL = 40
 _FEW_CONDITIONS = 20_000
 _ZERO = Decimal(0)
 _FAILED = ("failed", "timed_out", "cancelled")
@@ -87,7 +88,10 @@ class StudyTable:
     failed: int
     parked: int
     stopped_by_budget: int
-    forks: int
+    begun: int
+    """Begun and not ended, for none of the reasons above."""
+    forks: Mapping[str, int]
+    """How many forks have which status; they are outside the table, and planned trials all the same."""
     outside: int
     """Trials of conditions that the plan no longer has."""
     failures: tuple[tuple[str, int], ...]
@@ -103,17 +107,24 @@ class StudyTable:
     @property
     def exit(self) -> Exit:
         """Where the study stands, as an exit code; 0 only when every planned trial is done."""
-        if self.done == self.planned:
-            return Exit.DONE
-        if self.worked_on_by is not None:
+        forks = self.forks_with
+        unfinished = self.planned - self.done - self.failed + self.forks_unfinished
+        parked = self.parked + forks("parked")
+        if self.worked_on_by is not None and unfinished:
             return Exit.INTERRUPTED
-        if self.stopped_by_budget:
+        if self.stopped_by_budget or forks("stopped_by_budget"):
             return Exit.BUDGET
-        if self.parked and self.done + self.failed + self.parked == self.planned:
-            return Exit.PARKED
-        if self.failed and self.done + self.failed == self.planned:
-            return Exit.SOME_FAILED
-        return Exit.INTERRUPTED
+        if unfinished:
+            return Exit.PARKED if parked == unfinished else Exit.INTERRUPTED
+        return Exit.SOME_FAILED if self.failed or forks(*_FAILED) else Exit.DONE
+
+    def forks_with(self, *statuses: str) -> int:
+        """So many forks have one of these statuses."""
+        return sum(self.forks.get(status, 0) for status in statuses)
+
+    @property
+    def forks_unfinished(self) -> int:
+        return sum(self.forks.values()) - self.forks_with("done", *_FAILED)
 
 
 def table_of(folder: Path) -> StudyTable:
@@ -144,6 +155,7 @@ def table_of(folder: Path) -> StudyTable:
             failed=_of(inside, *_FAILED),
             parked=_of(inside, "parked"),
             stopped_by_budget=_of(inside, "stopped_by_budget"),
+            begun=_of(inside, "running"),
             forks=reading.forks,
             outside=sum(sum(tally.by_status.values()) for tally in outside),
             failures=tuple(reading.failures.most_common(_MOST_REASONS)),
@@ -185,14 +197,14 @@ class _Reading:
     outcomes: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     measured: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     failures: Counter[str] = field(default_factory=Counter[str])
-    forks: int = 0
+    forks: Counter[str] = field(default_factory=Counter[str])
 
     def take_states(self, archive: Archive) -> None:
         for state in archive.trials():
-            if state.forked_from:
-                self.forks += state.status == "done"
-            elif state.status in _FAILED:
+            if state.status in _FAILED:
                 self.failures[state.reason] += 1
+            if state.forked_from:
+                self.forks[state.status] += 1
             elif state.status == "done" and state.condition in self.shown:
                 self.condition_of[state.id] = state.condition
                 if state.values:
@@ -210,7 +222,12 @@ class _Reading:
         """The declared measures; of a study that declares none, what its outcomes hold."""
         if self.declared:
             return tuple(self.declared)
-        found = dict.fromkeys(name for values in self.outcomes.values() for name in values)
+        found = dict.fromkeys(
+            name
+            for values in self.outcomes.values()
+            for name, value in values.items()
+            if _is_countable(value)
+        )
         return tuple(islice(found, _MOST_UNDECLARED))
 
     def summaries(self) -> dict[str, dict[str, Summary]]:
@@ -232,6 +249,11 @@ class _Reading:
     def _value(self, trial: str, name: str) -> object:
         measured = self.measured.get(trial, {})
         return measured[name] if name in measured else self.outcomes.get(trial, {}).get(name)
+
+
+def _is_countable(value: object) -> bool:
+    """Whether a mean or a share says something: of whole utterances, each would be a label of its own."""
+    return isinstance(value, int | float) or (isinstance(value, str) and len(value) <= _LONGEST_LABEL)
 
 
 def _declared_measures(study: Study) -> dict[str, tuple[str, ...]]:

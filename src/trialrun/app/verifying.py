@@ -1,11 +1,10 @@
 """Replays a finished study offline and reports any difference: the journal must explain every outcome by itself."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from trialrun.app.changes import spec_now
 from trialrun.app.clock import SystemClock
 from trialrun.app.forks import slot_of
 from trialrun.app.running import measures_of
@@ -67,9 +66,14 @@ async def verify_all(journal: Journal, plan: Plan) -> Verified:
         if slot is None:
             skipped += 1
             continue
+        own = in_force(await journal.facts_of(state.id))
+        entries = await shared_history(journal, own) + own
+        if _ran_under(entries) != _planned_under(slot):
+            skipped += 1
+            continue
         trials += 1
         differences += [
-            Difference(trial=state.id, what=what) for what in await _replayed(journal, plan, state, slot)
+            Difference(trial=state.id, what=what) for what in await _replayed(journal, plan, entries, slot)
         ]
     return Verified(trials=trials, differences=tuple(differences), skipped=skipped)
 
@@ -81,16 +85,21 @@ async def _finished(journal: Journal, plan: Plan) -> AsyncIterator[tuple[TrialSt
             yield state, None
         elif state.forked_from:
             yield state, await slot_of(journal, plan, state)
-        elif spec_now(plan, state) != state.spec:
-            yield state, None
         else:
             spec = plan.specs.spec_of(condition)
             yield state, Slot(trial=trial_of(plan.study, condition, state.replicate, spec))
 
 
-async def _replayed(journal: Journal, plan: Plan, state: TrialState, slot: Slot) -> list[str]:
-    own = in_force(await journal.facts_of(state.id))
-    entries = await shared_history(journal, own) + own
+def _ran_under(entries: Sequence[f.Entry]) -> list[str]:
+    """The specifications that a trial ran under, those of the trials that it branches off first."""
+    return [entry.fact.spec for entry in entries if isinstance(entry.fact, f.Started)]
+
+
+def _planned_under(slot: Slot) -> list[str]:
+    return [spec.fingerprint for _, spec in slot.earlier] + [slot.trial.spec.fingerprint]
+
+
+async def _replayed(journal: Journal, plan: Plan, entries: Sequence[f.Entry], slot: Slot) -> list[str]:
     record = Record.of(entries, await journal.texts(hashes_of(entries)))
     sitting = Sitting(
         trial=slot.trial,
@@ -107,7 +116,7 @@ async def _replayed(journal: Journal, plan: Plan, state: TrialState, slot: Slot)
         ending = await run_trial(sitting, plan.procedures.make(slot.trial.spec.procedure))
     except TrialrunError as error:
         return [*sitting.differences, error.what]
-    recorded = next((entry.fact for entry in reversed(own) if isinstance(entry.fact, f.Finished)), None)
+    recorded = next((entry.fact for entry in reversed(entries) if isinstance(entry.fact, f.Finished)), None)
     found = list(sitting.differences)
     if ending != recorded:
         found.append(f"the outcome: {_spelled(recorded)} became {_spelled(ending)}")

@@ -83,7 +83,9 @@ def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
             "failed": table.failed,
             "waiting": table.parked,
             "stopped_by_budget": table.stopped_by_budget,
-            "forks": table.forks,
+            "begun": table.begun,
+            "forks": sum(table.forks.values()),
+            "forks_by_status": dict(table.forks),
             "outside_plan": table.outside,
         },
         "money": {**asdict(table.money), "left_usd": table.money.left_usd},
@@ -161,7 +163,8 @@ def _labels(labels: Sequence[Label]) -> list[str]:
 
 def _facts(table: StudyTable) -> list[tuple[str, str]]:
     paid = " (rehearsed: nothing was paid)" if table.is_rehearsal else ""
-    facts = [("trials", _trials(table)), ("money", money(table.money) + paid)]
+    is_running = table.worked_on_by is not None
+    facts = [("trials", _trials(table)), ("money", money(table.money, is_running=is_running) + paid)]
     facts.append(("results", str(table.folder)))
     if table.measures:
         facts.append(("reading", "mean or share of the finished trials, with its 95 % interval"))
@@ -174,26 +177,42 @@ def _trials(table: StudyTable) -> str:
         (table.failed, "failed"),
         (table.parked, "waiting for an answer"),
         (table.stopped_by_budget, "stopped by the budget"),
+        (table.begun, "begun and not ended"),
     ):
         if number:
             parts.append(f"{number:,} {what}")
     if table.forks:
-        parts.append(f"and {amounts.plural(table.forks, 'fork')}, outside the table")
+        parts.append(_forks(table))
     if table.outside:
         parts.append(f"and {table.outside:,} of conditions that are no longer planned")
     return ", ".join(parts)
 
 
-def money(account: Money) -> str:
+def _forks(table: StudyTable) -> str:
+    """`and 2 forks, outside the table (1 not run yet)`."""
+    states = [
+        f"{number:,} {what}"
+        for number, what in (
+            (table.forks_unfinished - table.forks_with("parked"), "not run to the end yet"),
+            (table.forks_with("parked"), "waiting for an answer"),
+            (table.forks_with("failed", "timed_out", "cancelled"), "failed"),
+        )
+        if number
+    ]
+    of_these = f" ({', '.join(states)})" if states else ""
+    return f"and {amounts.plural(sum(table.forks.values()), 'fork')}, outside the table{of_these}"
+
+
+def money(account: Money, *, is_running: bool = False) -> str:
     """`0.31 USD spent, 0.02 in doubt for 1 unconfirmed call, 4.67 left of 5.00`."""
     parts = [f"{amounts.usd(account.spent_usd)} USD spent"]
     if account.held_usd:
         held = amounts.usd(account.held_usd, round_up=True)
-        parts.append(
-            f"{held} in doubt for {amounts.plural(account.doubts, 'unconfirmed call')}"
-            if account.doubts
-            else f"{held} held"
-        )
+        if account.doubts:
+            parts.append(f"{held} in doubt for {amounts.plural(account.doubts, 'unconfirmed call')}")
+        else:
+            # Nobody is there any more who could settle what was in flight at a kill.
+            parts.append(f"{held} held" if is_running else f"{held} in doubt")
     if account.unknown_costs:
         parts.append(f"and an unknown cost of {amounts.plural(account.unknown_costs, 'call')}")
     if account.left_usd is not None:

@@ -113,7 +113,7 @@ class Ledger:
 
     def _levels(self, condition: str, trial: str) -> Iterable[tuple[LevelName, Account]]:
         yield "study", self.study
-        if self.budget.condition_usd is not None:
+        if self.budget.condition_usd is not None and condition:
             yield "condition", self._condition(condition)
         if trial in self._trials:
             yield "trial", self._trials[trial]

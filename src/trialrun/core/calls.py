@@ -111,6 +111,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     trial: str
     condition: str
+    """Whose cap counts it; empty for a fork, which is outside its condition."""
     address: str
     party: str
     purpose: str

@@ -15,9 +15,9 @@ from typing import Protocol
 from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core.ports import Clock, Command, Door, Journal, Procedure, Utterance
-from trialrun.core.state import TrialState, in_force
+from trialrun.core.state import TrialState, before_turn, branching_of, in_force
 from trialrun.core.study import Limits, Spec, Trial
-from trialrun.engine.record import Record, before_turn, hashes_of
+from trialrun.engine.record import Record, hashes_of
 from trialrun.engine.sitting import Mode, Sitting
 from trialrun.engine.trials import run_trial
 
@@ -57,6 +57,9 @@ class Progress:
     failed_in_plan: int = 0
     parked: int = 0
     stopped_by_budget: int = 0
+    forks_left: int = 0
+    """Forks that have not ended, parked ones included."""
+    forks_failed: int = 0
     open: int = 0
     done_by_condition: dict[str, int] = field(default_factory=dict[str, int])
     began_at: float = 0.0
@@ -111,6 +114,12 @@ class Run:
             self.progress.stop = self.progress.stop or reason
             self._parts.money.drain()
             self._news.set()
+
+    def expect_forks(self, due: int, *, parked: int, failed: int) -> None:
+        """Begin with what earlier runs left of the forks."""
+        self.progress.forks_left = due + parked
+        self.progress.forks_failed = failed
+        self.progress.parked += parked
 
     async def over(self, slots: Iterator[Slot], forks: Iterable[Slot] = (), *, wait: bool = False) -> None:
         """Run everything that is not ended. With `wait`, stay for the answers to open questions."""
@@ -259,12 +268,16 @@ class Run:
             match ending:
                 case f.Finished():
                     progress.ended_now += 1
-                    if not is_fork:
+                    if is_fork:
+                        progress.forks_left -= 1
+                    else:
                         progress.count_done(slot.trial.condition.id)
                     self._parts.ended(None)
                 case f.Failed() | f.TimedOut():
                     progress.ended_now += 1
                     progress.failed_in_plan += not is_fork
+                    progress.forks_left -= is_fork
+                    progress.forks_failed += is_fork
                     self._parts.ended(
                         f"{ending.error}: {ending.reason}" if isinstance(ending, f.Failed) else ending.reason
                     )
@@ -328,10 +341,11 @@ class Run:
 
 async def shared_history(journal: Journal, own: Sequence[f.Entry]) -> list[f.Entry]:
     """What a fork has in common with the trials that it branches off; empty for any other trial."""
-    forked = next((entry.fact for entry in own if isinstance(entry.fact, f.Forked)), None)
-    if forked is None:
+    branching = branching_of(own)
+    if branching is None:
         return []
-    source = in_force(await journal.facts_of(forked.source))
+    forked, seq = branching
+    source = in_force(await journal.facts_of(forked.source), when=seq)
     return before_turn(await shared_history(journal, source) + source, forked.turn)
 
 

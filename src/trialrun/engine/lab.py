@@ -121,7 +121,8 @@ class StudyLab:
         sitting = self._sitting
         call = Call(
             trial=sitting.trial.id,
-            condition=sitting.trial.condition.id,
+            # A fork is outside its condition: outside the sums, so outside the cap too.
+            condition="" if sitting.earlier else sitting.trial.condition.id,
             address=address,
             party=party.name,
             purpose=purpose,

@@ -1,6 +1,6 @@
 """What is already known of a trial, by address: the answers of a replay."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trialrun.core import facts as f
@@ -86,14 +86,6 @@ def hashes_of(entries: Iterable[f.Entry]) -> set[f.Hash]:
     """The texts that a replay needs: those of replies, and what came beside them."""
     settled = [entry.fact for entry in entries if isinstance(entry.fact, f.Settled)]
     return {name for fact in settled for name in (fact.text, fact.extras) if name}
-
-
-def before_turn(entries: Sequence[f.Entry], turn: int) -> list[f.Entry]:
-    """What happened before this turn began: the part that a fork shares with its source."""
-    for place, entry in enumerate(entries):
-        if isinstance(entry.fact, f.TurnBegan) and entry.fact.turn >= turn:
-            return list(entries[:place])
-    return list(entries)
 
 
 def what_changed(record: Record, address: str, request: Request) -> str:

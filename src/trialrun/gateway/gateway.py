@@ -260,7 +260,7 @@ class Gateway:
             raise ReplyUnreadable(
                 unreadable,
                 where=call.place,
-                fix="read the raw reply: `trialrun export --calls`",
+                fix="read the raw reply: `trialrun export STUDY --table calls`",
                 text=parsed.text if text_name else None,
             )
         self.breaker.success(sending.model)

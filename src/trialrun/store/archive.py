@@ -15,7 +15,7 @@ from trialrun.core.calls import Message, Request, Role
 from trialrun.core.envelope import close as close_envelope
 from trialrun.core.errors import StoreCorrupt, UsageError
 from trialrun.core.ports import Tally
-from trialrun.core.state import TrialState, in_force
+from trialrun.core.state import TrialState, before_turn, branching_of, in_force
 from trialrun.store import columns, database, pages, queries, schema, tables, wire
 from trialrun.store.lock import Holder, holder_of
 
@@ -75,10 +75,15 @@ class Archive:
 
     def history_of(self, trial: str) -> list[f.Entry]:
         """The facts of a trial that are in force; of a fork, with those that it shares with its source."""
-        own = self.facts_of(trial)
-        forked = next((entry.fact for entry in reversed(own) if isinstance(entry.fact, f.Forked)), None)
-        shared = [] if forked is None else _before_turn(self.history_of(forked.source), forked.turn)
-        return shared + in_force(own)
+        return self._history(in_force(self.facts_of(trial)))
+
+    def _history(self, own: list[f.Entry]) -> list[f.Entry]:
+        branching = branching_of(own)
+        if branching is None:
+            return own
+        forked, seq = branching
+        source = in_force(self.facts_of(forked.source), when=seq)
+        return before_turn(self._history(source), forked.turn) + own
 
     def texts(self, hashes: Iterable[str]) -> dict[str, str]:
         """The stored texts of these hashes; unknown ones are left out."""
@@ -218,14 +223,6 @@ def _messages_of(requests: dict[str, f.Held], at: str) -> list[tuple[Role, f.Has
     for delta in reversed(chain):
         messages = messages[: delta.keep] + delta.add
     return messages
-
-
-def _before_turn(entries: list[f.Entry], turn: int) -> list[f.Entry]:
-    """What happened before this turn began: the part that a fork shares with its source."""
-    for place, entry in enumerate(entries):
-        if isinstance(entry.fact, f.TurnBegan) and entry.fact.turn >= turn:
-            return entries[:place]
-    return entries
 
 
 def _no_call(trial: str, at: str) -> UsageError:
