@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from trialrun.app.material import PREFIX, material, material_names
 from trialrun.app.procedures import Procedures
 from trialrun.core import facts as f
 from trialrun.core.design import Design
 from trialrun.core.errors import UsageError
+from trialrun.core.folders import ENDINGS
 from trialrun.core.parse import parse_study
 from trialrun.core.specs import Specs
 from trialrun.core.study import Study
@@ -79,8 +79,9 @@ def plan_of(
     study = parse_study(
         text,
         file=file,
-        read=lambda name: material(name) if name.startswith(PREFIX) else _text_of(home / name),
-        listing=lambda: [*_names_below(home), *material_names()],
+        read=lambda name: _text_of(home / name),
+        listing=lambda: _names_below(home),
+        read_folder=lambda name: texts_below(home / name),
         procedures=procedures.facts,
         overrides=overrides,
         measures=MEASURES,
@@ -191,6 +192,20 @@ def _text_of(file: Path) -> str | None:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def texts_below(folder: Path, *, most: int = 2_000) -> dict[str, str] | None:
+    """The texts in a folder by their paths inside it, hidden ones left out; None if there is no such folder."""
+    if not folder.is_dir():
+        return None
+    found = sorted(path for path in folder.rglob("*") if path.name.endswith(ENDINGS) and path.is_file())
+    names = [path.relative_to(folder) for path in found[:most]]
+    texts = {
+        name.as_posix(): _text_of(folder / name)
+        for name in names
+        if not any(part.startswith(".") for part in name.parts)
+    }
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _names_below(home: Path, *, most: int = 500) -> list[str]:

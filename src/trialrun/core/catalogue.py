@@ -4,20 +4,26 @@ A built-in procedure exports one `ProcedureFacts`; the parser checks a file agai
 user has none, and its settings are free.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
+
+from trialrun.core.objection import Objection
 
 FIRST_PARTY = "<first party>"
 """Default of a setting of kind `party`: the party that the file names first. It is written into the study, because
 the order of a map means nothing anywhere else."""
 
 SettingKind = Literal[
-    "any", "int", "number", "text", "flag", "texts", "party", "parties", "map", "list", "entry"
+    "any", "int", "number", "text", "flag", "texts", "party", "parties", "map", "list", "entry", "folder"
 ]
 """`text` may be a file (see the study file's reference); `party` is the name of one of the study's parties; `entry` is
-a text or a map, as a file of entries holds them."""
+a text or a map, as a file of entries holds them; `folder` is the name of a folder, whose files become a map of data
+(`core.folders`)."""
+
+Data = Mapping[str, object]
+Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +54,19 @@ class PartyFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """What the settings of one study say about the rest of it, where they say much: a scenario names its actors."""
+
+    parties: Mapping[str, Data] = field(default_factory=lambda: MappingProxyType({}))
+    """Parties that they describe. What the study file itself says of a party goes before, key by key."""
+    measures: tuple[str, ...] = ()
+    """What is measured because of them; the study's measures, if it names none."""
+    better: Mapping[str, Better] = field(default_factory=lambda: MappingProxyType({}))
+    """Measures of which it is known which end is the good one."""
+    objections: tuple[Objection, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ProcedureFacts:
     """What the parser has to know about one procedure."""
 
@@ -58,6 +77,8 @@ class ProcedureFacts:
     """What templates may name beside the party's own values, because the procedure fills it in."""
     measures: tuple[str, ...] = ()
     """Measures that the procedure itself records; `*.name` once per party."""
+    contents: Callable[[Data], Contents] | None = None
+    """Reads the part of a study that reaches a trial, for procedures whose settings describe parties and measures."""
     are_settings_free: bool = False
     """True for a procedure that nobody described: any setting is taken as it is."""
 

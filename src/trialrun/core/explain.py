@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from trialrun.core import document
 from trialrun.core.near import pick
+from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, dotted
-from trialrun.core.rules import Objection
 
 _WANTED = {
     "int_type": "a whole number",

@@ -211,7 +211,8 @@ class _Reader:
         return self._factor(drafts, also if len(lists) == 1 else {})
 
     def _label(self, value: object, keys: Keys) -> str:
-        return label_of_file(str(value)) if self.texts.is_file(value, keys) else label_of(value)
+        is_named = self.texts.is_file(value, keys) or self.texts.is_folder_name(value, keys)
+        return label_of_file(str(value)) if is_named else label_of(value)
 
     def _setting(self, dotted: str, value: object, at: Path, at_path: Path) -> Setting:
         keys = split(dotted, self.document)

@@ -17,8 +17,9 @@ from trialrun.core.explain import objections
 from trialrun.core.factors import Draft, FactorDraft, Setting
 from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import nearest, pick
+from trialrun.core.objection import Objection
 from trialrun.core.paths import Path
-from trialrun.core.rules import Objection, party_objections, procedure_objections
+from trialrun.core.rules import party_objections, procedure_objections
 from trialrun.core.study import Factor, Level
 
 Data = Mapping[str, object]

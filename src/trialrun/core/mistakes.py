@@ -20,10 +20,14 @@ class Mistakes:
             self._keep(mistake)
         self._unread = {mistake.line for mistake in source.mistakes}
         self._grafts: dict[Path, Source] = {}
+        self._whole: set[Path] = set()
 
-    def graft(self, path: Path, source: Source) -> None:
-        """What stands below this path is in another file: its mistakes are reported there."""
+    def graft(self, path: Path, source: Source, *, is_whole: bool = False) -> None:
+        """What stands below this path is in another file: its mistakes are reported there. `is_whole`: so are those
+        of the path itself, as nothing but that file says what stands there."""
         self._grafts[path] = source
+        if is_whole:
+            self._whole.add(path)
         for mistake in source.mistakes:
             self._keep(mistake)
 
@@ -61,7 +65,7 @@ class Mistakes:
     def _place_of(self, path: Path) -> tuple[Source, Path]:
         """The file that holds what stands at this path, and the path inside it."""
         for start, source in self._grafts.items():
-            if len(path) > len(start) and path[: len(start)] == start:
+            if (len(path) > len(start) or start in self._whole) and path[: len(start)] == start:
                 return source, path[len(start) :]
         return self.source, path
 

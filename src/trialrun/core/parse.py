@@ -12,7 +12,7 @@ from typing import cast
 
 from trialrun.core import paths
 from trialrun.core.arrangement import Arrangement, in_order, read_design
-from trialrun.core.catalogue import FIRST_PARTY, ProcedureFacts
+from trialrun.core.catalogue import FIRST_PARTY, Contents, ProcedureFacts, SettingKind
 from trialrun.core.checks import check_measures, check_procedures, check_templates
 from trialrun.core.data import plain_data
 from trialrun.core.design import Design
@@ -20,11 +20,12 @@ from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
 from trialrun.core.errors import Mistake, StudyMistakes, UsageError
 from trialrun.core.explain import objections
 from trialrun.core.factors import FactorDraft, read_factor
+from trialrun.core.folders import ReadFolder
 from trialrun.core.levels import check_levels
 from trialrun.core.mistakes import Mistakes, flag_text
 from trialrun.core.near import pick
 from trialrun.core.nouns import noun_of, resolved
-from trialrun.core.paths import Path, as_map
+from trialrun.core.paths import Keys, Path, as_map
 from trialrun.core.rules import facts_of
 from trialrun.core.source import Source, plain_value, read_source
 from trialrun.core.specs import Specs
@@ -44,6 +45,7 @@ def parse_study(
     procedures: Mapping[str, ProcedureFacts],
     overrides: Data | None = None,
     listing: Listing | None = None,
+    read_folder: ReadFolder | None = None,
     measures: Collection[str] | None = None,
     home: str = ".",
 ) -> Study:
@@ -53,7 +55,9 @@ def parse_study(
     `*.words` for one that is taken per party; None accepts any name.
     """
     source = read_source(text, file=file)
-    known = _Known(read=read, listing=listing, procedures=procedures, measures=measures)
+    known = _Known(
+        read=read, listing=listing, read_folder=read_folder, procedures=procedures, measures=measures
+    )
     return _Parser(source, overrides or {}, known, home).study()
 
 
@@ -65,6 +69,7 @@ def study_of(
     file: str = "",
     source: str = "",
     overrides: Data | None = None,
+    read_folder: ReadFolder | None = None,
     measures: Collection[str] | None = None,
     home: str = ".",
 ) -> Study:
@@ -72,7 +77,7 @@ def study_of(
     data, wrong = plain_data(document)
     mistakes = tuple(Mistake(what=what, file=file, fix=fix) for what, fix in wrong)
     plain_source = Source(file=file, text=source, data=data, places={}, mistakes=mistakes)
-    known = _Known(read=read, listing=None, procedures=procedures, measures=measures)
+    known = _Known(read=read, listing=None, read_folder=read_folder, procedures=procedures, measures=measures)
     return _Parser(plain_source, overrides or {}, known, home).study()
 
 
@@ -100,6 +105,7 @@ class _Known:
 
     read: ReadText
     listing: Listing | None
+    read_folder: ReadFolder | None
     procedures: Mapping[str, ProcedureFacts]
     measures: Collection[str] | None
 
@@ -119,15 +125,27 @@ class _Parser:
                     "this is no study", (), "begin with `study: name` and `procedure: conversation`"
                 )
             self.mistakes.raise_if_any()
-        for dotted, value in overrides.items():
-            self._override(dotted, value)
-        self.texts = Texts(known.read, known.listing, self._text_settings(), self.mistakes)
+        is_deep = {dotted: len(paths.split(dotted, self.document)) > 2 for dotted in overrides}
+        for dotted in (dotted for dotted, deep in is_deep.items() if not deep):
+            self._override(dotted, overrides[dotted])
+        self.texts = Texts(
+            known.read,
+            known.listing,
+            self._settings_of_kind("text"),
+            self.mistakes,
+            read_folder=known.read_folder,
+            folders=self._settings_of_kind("folder"),
+        )
+        for dotted in (dotted for dotted, deep in is_deep.items() if deep):
+            self._open_folder(paths.split(dotted, self.document)[:2])
+            self._override(dotted, overrides[dotted])
 
     def study(self) -> Study:
         given = {
             key: value for key, value in self.document.items() if key not in {"factors", "design", "sources"}
         }
         self.document.update(cast("Data", self.texts.resolved(given, (), ())))
+        contents = self._fill_from_contents()
         entry, found = objections(StudyFile, self.document)
         for objection in found:
             self.mistakes.add(objection.what, objection.path, objection.fix, key=objection.at_key)
@@ -140,7 +158,8 @@ class _Parser:
         facts = [facts_of(name, self.procedures) for name in used]
         check_procedures(used, self.texts, self.mistakes)
         check_templates(self.document, drafts, facts, self.mistakes)
-        check_measures(self.document, facts, self.measures, self.mistakes)
+        described = ProcedureFacts(measures=contents.measures)
+        check_measures(self.document, [*facts, described], self.measures, self.mistakes)
         self.mistakes.raise_if_any()
         assert entry is not None  # noqa: S101  # no entry means mistakes
         return self._assembled(cast("StudyFile", entry), factors, arrangement)
@@ -165,10 +184,30 @@ class _Parser:
                 "shorten the path",
             )
 
-    def _text_settings(self) -> set[str]:
+    def _settings_of_kind(self, kind: SettingKind) -> set[str]:
         facts = facts_of(self.document.get("procedure"), self.procedures)
         every = [facts] if facts else list(self.procedures.values())
-        return {key for one in every for key, setting in one.settings.items() if setting.kind == "text"}
+        return {key for one in every for key, setting in one.settings.items() if setting.kind == kind}
+
+    def _open_folder(self, keys: Keys) -> None:
+        """Read a setting that is a folder, so that a flag can lead into it."""
+        value = paths.get(self.document, keys)
+        if self.texts.is_folder_name(value, keys):
+            self.document = paths.put(self.document, keys, self.texts.resolved(value, keys, keys))
+
+    def _fill_from_contents(self) -> Contents:
+        """Put in the parties that the settings describe, and the measures, if the file names none."""
+        facts = facts_of(self.document.get("procedure"), self.procedures)
+        if facts is None or facts.contents is None:
+            return Contents()
+        found = facts.contents(self.document)
+        given = as_map(self.document.get("parties") or {})
+        if found.parties and given is not None:
+            both = {name: _party(party, as_map(given.get(name))) for name, party in found.parties.items()}
+            self.document["parties"] = {**both, **{name: given[name] for name in given if name not in both}}
+        if found.measures and self.document.get("measures") is None:
+            self.document["measures"] = [*(as_map(self.document.get("judges")) or {}), *found.measures]
+        return found
 
     def _drafts(self) -> list[FactorDraft]:
         forms = self.document.get("factors")
@@ -249,6 +288,18 @@ class _Parser:
         self._check_conditions(study)
         self.mistakes.raise_if_any()
         return study
+
+
+def _party(described: Data, given: Data | None) -> Data:
+    """A party as the settings describe it, with what the file says of it. The file may change what kind it is."""
+    if given is None:
+        return described
+    kinds = ("model", "human", "script")
+    if any(given.get(kind) is not None for kind in kinds):
+        described = {key: value for key, value in described.items() if key not in kinds}
+        if given.get("model") is None:
+            described = {}
+    return {**described, **given}
 
 
 def _notes(study: Study) -> Iterator[str]:

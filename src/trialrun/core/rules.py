@@ -5,27 +5,17 @@ They hold for the file and for every condition, so both the parser and `core.spe
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from trialrun.core.catalogue import UNDESCRIBED, ProcedureFacts, SettingFacts
 from trialrun.core.near import pick
+from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, dotted
 
 Data = Mapping[str, object]
 _FROM_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_]*)\Z")
 _MODEL_ONLY = ("temperature", "top_p", "max_tokens", "stop", "params")
 _NOTHING: Data = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """One thing that is wrong: where, what, and how to mend it."""
-
-    path: Path
-    what: str
-    fix: str
-    at_key: bool = False
 
 
 def place_of_procedure(procedure: str) -> tuple[str, str] | None:
@@ -71,6 +61,8 @@ def procedure_objections(
     if not any(other.are_settings_free for other in (facts, *others)):
         known = {key: setting for other in (*others, facts) for key, setting in other.settings.items()}
         yield from _of_settings(str(procedure), known, facts, part)
+    if facts.contents is not None:
+        yield from facts.contents(part).objections
 
 
 def _of_party(path: Path, party: Data) -> Iterator[Objection]:
@@ -222,6 +214,7 @@ _KINDS = {
     "map": "a map",
     "list": "a list",
     "entry": "a text or a map",
+    "folder": "the name of a folder",
 }
 
 
@@ -231,7 +224,7 @@ def _fits(kind: str, value: object) -> bool:
             return False
         case ("any", _) | ("int", int()) | ("number", int() | float()) | ("text" | "party", str()):
             return True
-        case ("flag", bool()) | ("map", dict()) | ("list", list()) | ("entry", str() | dict()):
+        case ("flag", bool()) | ("map" | "folder", dict()) | ("list", list()) | ("entry", str() | dict()):
             return True
         case ("texts" | "parties", list()):
             return all(isinstance(item, str) for item in cast("list[object]", value))

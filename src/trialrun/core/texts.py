@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import cast
 
+from trialrun.core.folders import ReadFolder, folder_of
 from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import nearest
 from trialrun.core.paths import Keys, Path, dotted
@@ -23,11 +24,20 @@ class Texts:
     """Reads the files of a study once each, and remembers which text came from where."""
 
     def __init__(
-        self, read: ReadText, listing: Listing | None, settings: Collection[str], mistakes: Mistakes
+        self,
+        read: ReadText,
+        listing: Listing | None,
+        settings: Collection[str],
+        mistakes: Mistakes,
+        *,
+        read_folder: ReadFolder | None = None,
+        folders: Collection[str] = (),
     ) -> None:
         self._read = read
         self._listing = listing
         self._settings = settings
+        self._read_folder = read_folder
+        self._folders = folders
         self._mistakes = mistakes
         self._known: dict[str, str | None] = {}
         self.sources: dict[str, str] = {}
@@ -45,10 +55,18 @@ class Texts:
     def is_file(self, value: object, keys: Keys) -> bool:
         return isinstance(value, str) and self.is_slot(keys) and is_file_name(value)
 
+    def is_folder_name(self, value: object, keys: Keys) -> bool:
+        """Whether the value names a folder whose files are still to be read."""
+        return (
+            isinstance(value, str) and len(keys) == 2 and keys[0] == "settings" and keys[1] in self._folders
+        )
+
     def resolved(self, value: object, keys: Keys, path: Path) -> object:
         """The value with the texts of files in place of their names. `path` is where the file spells it."""
         if isinstance(value, str) and self.is_file(value, keys):
             return self._text_of(value, path)
+        if isinstance(value, str) and self.is_folder_name(value, keys):
+            return self._folder_of(value, path)
         if len(keys) >= 3 or not isinstance(value, Mapping):
             return cast("object", value)
         known = cast("Mapping[str, object]", value)
@@ -84,6 +102,20 @@ class Texts:
         self.sources[dotted(path)] = name
         # The resolved study is a study file too: there this text must not be taken for the name of a file.
         return text + "\n" if is_file_name(text) else text
+
+    def _folder_of(self, name: str, path: Path) -> object:
+        files = self._read_folder(name) if self._read_folder else None
+        if not files:
+            what = f"there is no folder `{name}`" if files is None else f"the folder `{name}` holds no texts"
+            self._mistakes.add(what, path, "give the path of a folder, from the study file's folder")
+            return {}
+        folder = folder_of(name, files)
+        for keys, source in folder.sources.items():
+            self._mistakes.graft((*path, *keys), source, is_whole=True)
+        for one, other in folder.twice:
+            self._mistakes.add(f"`{name}/{one}` and `{name}/{other}` have one name", path, "rename one")
+        self.sources[dotted(path)] = name
+        return dict(folder.data)
 
 
 def is_file_name(text: str) -> bool:
