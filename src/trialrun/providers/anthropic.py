@@ -96,10 +96,8 @@ class Anthropic(HttpAccount):
         return f"{self._base_url}/messages"
 
     def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
-        return {"anthropic-version": version_of(call.request), **self.auth(secret)}
-
-    def auth(self, secret: Secret | None) -> Mapping[str, str]:
-        return {"x-api-key": secret.reveal()} if secret else {}
+        version = {"anthropic-version": version_of(call.request)}
+        return {**version, "x-api-key": secret.reveal()} if secret else version
 
     def prepare(self, call: Call) -> bytes:
         return messages_body(call)

@@ -15,6 +15,7 @@ from trialrun.providers.rehearsal import stances
 from trialrun.providers.rehearsal.choices import Options, may_offer, options_in, said_before
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.hearing import number_in, topics_in
+from trialrun.providers.rehearsal.indicators import moved
 from trialrun.providers.rehearsal.instances import Writer
 from trialrun.providers.rehearsal.roles import Length, Part, length_in, may_ask_for_length, part_of
 from trialrun.providers.rehearsal.schemas import Unsatisfiable
@@ -36,7 +37,16 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
     topics = topics_in(last) if last else ()
     if call.request.schema is not None:
         heard = stances.heard_in(last) if part.role == "judge" else ""
-        return _data(call.request.schema, part, dice, topics, room_bytes=room_bytes, heard=heard)
+        indicators = moved(last, dice) if part.role == "narrator" else ""
+        return _data(
+            call.request.schema,
+            part,
+            dice,
+            topics,
+            room_bytes=room_bytes,
+            heard=heard,
+            indicators=indicators,
+        )
     if (part.wants_json or "JSON" in last) and (keys := _keys_asked_for(messages)):
         return _by_example(keys, part, dice, topics)
     if options := _options(messages, last):
@@ -110,6 +120,7 @@ def _data(
     *,
     room_bytes: int,
     heard: str,
+    indicators: str,
 ) -> str:
     """An instance as compact JSON: full, or brief where that is too long, or of the right shape at least."""
     data = b"{}"
@@ -121,6 +132,7 @@ def _data(
             sentence=lambda: sentence(part.role, dice, topics),
             is_brief=is_brief,
             is_lenient=is_lenient,
+            indicators=indicators,
         )
         try:
             data = msgspec.json.encode(writer.value(schema))

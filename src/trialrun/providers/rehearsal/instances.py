@@ -22,6 +22,9 @@ _DEEP = 6
 _RARE = ("abstain", "refus", "unsure", "unclear", "cannot", "unable", "error")
 """A field with such a name says that there is no answer; a rehearsed judge seldom has none."""
 _SELDOM = 0.04
+_FAULTS = ("issue", "problem", "violation")
+"""A list with such a name is what somebody found wrong; mostly that is nothing."""
+_FAULTLESS = 0.7
 _TOO_DEEP = 40
 _MOST_ITEMS = 1_000
 _MOST_STEPS = 20_000
@@ -44,6 +47,8 @@ class Writer:
     """As little as the schema allows: for a reply that has to be short."""
     is_lenient: bool = False
     """The right shape, where what we know how to build cannot keep every rule."""
+    indicators: str = ""
+    """Lines that a description of a state ends with, where the text before had such."""
     steps: Iterator[int] = field(default_factory=count)
 
     def value(self, schema: object, name: str = "", depth: int = 0) -> object:
@@ -133,7 +138,7 @@ class Writer:
             case "object":
                 return self._object(rules, depth)
             case _:
-                return text(
+                said = text(
                     rules,
                     name,
                     self.dice,
@@ -141,6 +146,11 @@ class Writer:
                     is_brief=self.is_brief,
                     is_lenient=self.is_lenient,
                 )
+                whole = f"{said}\n\n{self.indicators}"
+                is_state = (
+                    self.indicators and name.endswith("state") and schemas.fits(whole, rules, self.root)
+                )
+                return whole if is_state else said
 
     def _choice(self, choices: list[object]) -> object:
         if self.heard in choices and is_heard(self.dice):
@@ -178,6 +188,8 @@ class Writer:
                 if rest is not False
                 else max(least, len(firsts))
             )
+        if name.lower().startswith(_FAULTS) and self.dice.happens(_FAULTLESS):
+            wanted = max(least, len(firsts))
         if most is not None:
             wanted = min(wanted, most)
         contained = schemas.count_of(rules, "minContains") if "minContains" in rules else 1
