@@ -23,6 +23,13 @@ def test_a_new_study_can_be_planned_rehearsed_and_run_at_once(trialrun: Trialrun
         assert trialrun(arguments[0], "bikes/study.yaml", *arguments[1:]).exit == 0
 
 
+def test_a_new_scenario_can_be_planned_rehearsed_and_run_at_once(trialrun: Trialrun, tmp_path: Path):
+    assert trialrun("new", "scenario", "ovens").exit == 0
+    assert (tmp_path / "ovens/scenario/actors/baker.yaml").exists()
+    for arguments in (("plan",), ("rehearse",), ("run", "--lane", "rehearsal")):
+        assert trialrun(arguments[0], "ovens/study.yaml", *arguments[1:]).exit == 0
+
+
 @pytest.mark.parametrize("name", ["firm-answer", "Firm_answer", "x"])
 def test_a_new_procedure_can_be_planned_rehearsed_and_run_at_once(
     trialrun: Trialrun, tmp_path: Path, name: str

@@ -14,7 +14,7 @@ from trialrun.core.errors import UsageError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Procedure
 from trialrun.engine.trials import Plain
-from trialrun.procedures import conversation, questions
+from trialrun.procedures import conversation, questions, scenario
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +39,9 @@ BUILT_IN: Mapping[str, Kind] = MappingProxyType(
             facts=questions.FACTS,
             make=questions.Questions,
             fingerprint=f"questions/{questions.VERSION}",
+        ),
+        "scenario": Kind(
+            facts=scenario.FACTS, make=scenario.Scenario, fingerprint=f"scenario/{scenario.VERSION}"
         ),
     }
 )

@@ -36,6 +36,18 @@ def study(name: str, into: Path) -> Shown:
     return shown(new_study(name, templates("study"), into=into))
 
 
+@command.command("scenario", short_help="Write a small scenario, and a study that runs it.")
+@click.argument("name", metavar="NAME")
+@_into
+@options.output
+def scenario(name: str, into: Path) -> Shown:
+    """Write a folder NAME with a small scenario and a study that runs it; it can be rehearsed at once."""
+    from trialrun.app.scaffolding import new_study
+    from trialrun.cli.scaffold import shown, templates
+
+    return shown(new_study(name, templates("scenario"), into=into))
+
+
 @command.command("procedure", short_help="Write a procedure of your own, and a study that uses it.")
 @click.argument("name", metavar="NAME")
 @_into
