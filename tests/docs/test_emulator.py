@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from trialrun.testing.emulator import Cut, Entry, Limit, Rates, Rule, Script, script_from
-from trialrun.testing.emulator.script import ENDINGS, SAID, WIRE
+from trialrun.testing.emulator import Batches, Cut, Entry, Limit, Rates, Rule, Script, script_from
+from trialrun.testing.emulator.script import BATCH, ENDINGS, LINE, SAID, STEPS, WIRE
 
 PAGE = (Path(__file__).parents[2] / "docs/emulator.md").read_text(encoding="utf-8")
 
@@ -22,7 +22,7 @@ def first_cells() -> set[str]:
 
 
 def test_every_key_of_a_script_is_documented():
-    for struct in (Script, Rule, Limit):
+    for struct in (Script, Rule, Limit, Batches):
         assert set(struct.__struct_fields__) <= first_cells(), struct
     for struct in (Cut, Rates, Entry):
         for name in struct.__struct_fields__:
@@ -30,14 +30,15 @@ def test_every_key_of_a_script_is_documented():
 
 
 def test_every_fault_is_documented():
-    assert first_cells() >= SAID | WIRE | ENDINGS
+    assert first_cells() >= SAID | WIRE | ENDINGS | BATCH | LINE
+    assert all(f"`{step}`" in PAGE for step in STEPS)
 
 
 def test_the_script_of_the_page_is_a_script():
     for text in blocks("yaml"):
         script = script_from(yaml.safe_load(text))
         assert script.faults
-        assert script.limits
+        assert script.limits or script.batches != Batches()
 
 
 def test_the_python_of_the_page_runs():

@@ -10,10 +10,11 @@
 
 from trialrun.testing.emulator.book import Book, Entry, Totals, key_name, read_book
 from trialrun.testing.emulator.limits import Cut, Limit
-from trialrun.testing.emulator.script import Rates, Rule, Script, script_from, with_seed
+from trialrun.testing.emulator.script import Batches, Rates, Rule, Script, script_from, with_seed
 from trialrun.testing.emulator.server import Emulator
 
 __all__ = [
+    "Batches",
     "Book",
     "Cut",
     "Emulator",

@@ -42,6 +42,7 @@ _PROBLEMS: Mapping[Kind, tuple[int, str, str]] = {
     "unavailable": (503, "api_error", "Service unavailable"),
     "overloaded": (529, "overloaded_error", "Overloaded"),
     "gateway_timeout": (504, "timeout_error", "The request timed out while processing."),
+    "on_hold": (400, "invalid_request_error", "This organization has been disabled."),
     "revoked": (401, "authentication_error", "invalid x-api-key"),
     "forbidden": (
         403,
@@ -50,10 +51,14 @@ _PROBLEMS: Mapping[Kind, tuple[int, str, str]] = {
     ),
     "unknown_model": (404, "not_found_error", "model: {model}"),
     "unknown_path": (404, "not_found_error", "Not found"),
+    "unknown_object": (404, "not_found_error", "Not found"),
+    "conflict": (400, "invalid_request_error", "The object is not in a state that allows this."),
     "refused": (400, "invalid_request_error", "The request is not valid."),
     "too_long": (400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
     "too_large": (413, "request_too_large", "Request exceeds the maximum size"),
 }
+_CODES: Mapping[Kind, str] = {"on_hold": "organization_on_hold"}
+"""What the error's details call the cause."""
 _PAGES: Mapping[Kind, tuple[int, str]] = {
     "bad_gateway": (502, "502 Bad Gateway"),
     "redirect": (302, "302 Found"),
@@ -169,9 +174,12 @@ class Anthropic:
         message = trouble.message or words.format(model=trouble.model)
         if not message:
             message = f"This request would exceed your organization's rate limit of {trouble.limit} per {trouble.per}."
-        body = {
+        error: Json = {"type": kind, "message": message}
+        if code := _CODES.get(trouble.kind):
+            error["details"] = {"error_code": code}
+        body: Json = {
             "type": "error",
-            "error": {"type": kind, "message": message},
+            "error": error,
             "request_id": f"req_{stamp.id[:24]}",
         }
         return Sent(status=trouble.status or status, body=msgspec.json.encode(body), headers=headers)

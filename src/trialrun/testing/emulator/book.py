@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -31,7 +32,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: str
     """Hash of the body as it came."""
     call: str = ""
-    """The caller's own name for it, from the headers `x-trialrun-call` or `x-client-request-id`."""
+    """The caller's own name for it, from the headers `x-trialrun-call` or `x-client-request-id`; a line's custom id."""
+    lane: Literal["live", "batch"] = "live"
+    batch: str = ""
+    """The batch of which it is a line."""
     outcome: str
     """`answered`, the fault that the script chose, or why the request was refused."""
     rule: str = ""
@@ -41,7 +45,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_billed: bool = False
     cost_usd: Decimal | None = ZERO
     reached: bool = False
-    """Whether the whole reply was handed to a client that was still there."""
+    """Whether the whole reply was handed to a client that was still there. Never said of a line of a batch."""
     request_id: str = ""
     seconds: float = 0.0
 
@@ -52,8 +56,10 @@ class Totals(msgspec.Struct, kw_only=True):
     requests: int = 0
     answered: int = 0
     billed: int = 0
+    batched: int = 0
+    """Of the billed ones, those that were lines of a batch."""
     billed_unreached: int = 0
-    """Replies that cost money and never arrived."""
+    """Live replies that cost money and never arrived."""
     unpriced: int = 0
     cost_usd: Decimal = ZERO
     tokens_in: int = 0
@@ -67,7 +73,8 @@ class Totals(msgspec.Struct, kw_only=True):
         if not entry.is_billed:
             return
         self.billed += 1
-        self.billed_unreached += not entry.reached
+        self.batched += entry.lane == "batch"
+        self.billed_unreached += entry.lane == "live" and not entry.reached
         if entry.cost_usd is None:
             self.unpriced += 1
         else:

@@ -1,8 +1,8 @@
-"""The emulator's own endpoints, beside the providers': its book, its sums, a new start, another script."""
+"""The emulator's own endpoints, beside the providers': its book, sums and batches, a new
+start, another script, another time."""
 
 import ipaddress
-from collections.abc import Callable
-from typing import cast
+from typing import Annotated, Protocol, cast
 
 import msgspec
 from aiohttp import web
@@ -12,25 +12,55 @@ from trialrun.testing.emulator.book import Book
 from trialrun.testing.emulator.script import Script, script_from
 
 
-def add(
-    app: web.Application, book: Book, *, begin_anew: Callable[[], None], follow: Callable[[Script], None]
-) -> None:
-    """`GET /__book`, `GET /__stats`, `GET /__health`, `POST /__reset`, `POST /__script`."""
+class Controlled(Protocol):
+    """What can be read and moved from outside: the emulator."""
+
+    book: Book
+
+    def reset(self) -> None: ...
+
+    def follow(self, script: Script) -> None: ...
+
+    def overview(self) -> dict[str, object]: ...
+
+    async def settle(self) -> None: ...
+
+    async def wind(self, seconds: float) -> None: ...
+
+
+def add(app: web.Application, emulator: Controlled) -> None:
+    """`GET /__book`, `/__stats`, `/__batches`, `/__health`, `POST /__reset`, `/__script`, `/__clock`."""
 
     async def lines(request: web.Request) -> web.Response:
         _must_not_be_a_page(request)
-        return web.Response(body=book.lines(), content_type="application/jsonl")
+        await emulator.settle()
+        return web.Response(body=emulator.book.lines(), content_type="application/jsonl")
 
     async def stats(request: web.Request) -> web.Response:
         _must_not_be_a_page(request)
-        return _json(book.stats())
+        await emulator.settle()
+        return _json(emulator.book.stats())
+
+    async def batches(request: web.Request) -> web.Response:
+        _must_not_be_a_page(request)
+        await emulator.settle()
+        return _json(emulator.overview())
+
+    async def clock(request: web.Request) -> web.Response:
+        _must_not_be_a_page(request)
+        try:
+            wanted = msgspec.json.decode(await request.read(), type=_Wound)
+        except msgspec.DecodeError as error:
+            return _json({"error": str(error)}, status=400)
+        await emulator.wind(wanted.advance_s)
+        return _json({"ok": True})
 
     async def health(_: web.Request) -> web.Response:
         return _json({"ok": True})
 
     async def reset(request: web.Request) -> web.Response:
         _must_not_be_a_page(request)
-        begin_anew()
+        emulator.reset()
         return _json({"ok": True})
 
     async def script(request: web.Request) -> web.Response:
@@ -39,16 +69,22 @@ def add(
             given = cast("object", msgspec.json.decode(await request.read()))
             if not isinstance(given, dict):
                 raise UsageError("a script is an object")
-            follow(script_from(cast("dict[str, object]", given)))
+            emulator.follow(script_from(cast("dict[str, object]", given)))
         except (msgspec.DecodeError, UsageError) as error:
             return _json({"error": str(error)}, status=400)
         return _json({"ok": True})
 
     app.router.add_get("/__book", lines)
     app.router.add_get("/__stats", stats)
+    app.router.add_get("/__batches", batches)
     app.router.add_get("/__health", health)
+    app.router.add_post("/__clock", clock)
     app.router.add_post("/__reset", reset)
     app.router.add_post("/__script", script)
+
+
+class _Wound(msgspec.Struct, forbid_unknown_fields=True):
+    advance_s: Annotated[float, msgspec.Meta(ge=0)]
 
 
 def _must_not_be_a_page(request: web.Request) -> None:

@@ -7,62 +7,38 @@ the request gets its one line in the book.
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 
 import msgspec
 from aiohttp import ClientError, web
 
 from trialrun.core import chance, pricing
-from trialrun.core.calls import Usage
+from trialrun.core.discounts import batch_price
 from trialrun.core.ports import Clock, PriceBook
-from trialrun.providers.reading import BYTES_PER_TOKEN, tokens_in_of, tokens_of
-from trialrun.testing.emulator.asked import Answer, Asked, Refusal, Sent, Stamp, Trouble
-from trialrun.testing.emulator.book import ZERO, Book, Entry, key_name
+from trialrun.core.study import Price
+from trialrun.providers.reading import tokens_in_of
+from trialrun.testing.emulator.asked import (
+    Answer,
+    Asked,
+    Refusal,
+    Sent,
+    Stamp,
+    Trouble,
+)
+from trialrun.testing.emulator.book import Book, Entry, key_name
 from trialrun.testing.emulator.caching import PromptCache
-from trialrun.testing.emulator.dialect import Dialect
+from trialrun.testing.emulator.dialect import Dialect, Json
 from trialrun.testing.emulator.faults import Faults
-from trialrun.testing.emulator.limits import Admission, Limiter
+from trialrun.testing.emulator.limits import Limiter
 from trialrun.testing.emulator.replies import Source
+from trialrun.testing.emulator.sayings import ended, said, too_many
 from trialrun.testing.emulator.script import ENDINGS, SAID, WIRE, Rule, Script
+from trialrun.testing.emulator.visit import LineAsked, LineReply, Visit
 from trialrun.testing.emulator.wire import Delivery
 
 _CALL_HEADERS = ("x-trialrun-call", "x-client-request-id")
 _LONGEST_NAME = 200
-_REFUSAL = "I am sorry, but I cannot help with that."
-
-
-@dataclass(kw_only=True, slots=True)
-class Visit:
-    """One request on its way through the desk."""
-
-    number: int
-    at: float
-    began: float
-    path: str
-    provider: str
-    model: str = ""
-    key: str = "none"
-    call: str = ""
-    body_hash: str = ""
-    outcome: str = "unread"
-    """Then `cut_off`, until it is known how the request ended."""
-    rule: str = ""
-    usage: Usage | None = None
-    cost_usd: Decimal | None = ZERO
-    is_billed: bool = False
-    arrival: bytes = b""
-    """The branch of chance of this request, which comes for the `repeat`th time."""
-    repeat: int = 0
-    admission: Admission | None = None
-    source_key: bytes = b""
-    stamp: Stamp = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Until the request is read, it is known by its number alone.
-        self.stamp = Stamp(id=f"{self.number:032x}", at=self.at, model=self.model)
 
 
 class Desk:
@@ -82,19 +58,36 @@ class Desk:
         self.script = script
         self._names = {key: name for name, key in script.keys.items()}
         self._faults = Faults(script.faults)
+        self._has_line_rules = any(rule.step == "line" for rule in script.faults)
+        self._batch_prices: dict[str, Price | None] = {}
         self._limiter = Limiter(script.limits)
         self._cache = PromptCache()
         self._seed = chance.derive(b"emulator", script.seed)
         self._repeats: dict[bytes, int] = {}
         self._began_at = math.nan
 
+    def elapsed_s(self, monotonic: float) -> float:
+        """Seconds since the first request."""
+        if math.isnan(self._began_at):
+            self._began_at = monotonic
+        return monotonic - self._began_at
+
+    def knows(self, model: str) -> bool:
+        """Whether the script has this model."""
+        models = self.script.models
+        return not models or any(fnmatchcase(model, pattern) for pattern in models)
+
+    def key_of(self, request: web.BaseRequest, dialect: Dialect) -> tuple[str, bool]:
+        """The name of the key that a request carries, and whether it is a valid one."""
+        key = dialect.key_in(request.headers, request.query)
+        return self._names.get(key) or key_name(key), bool(key) and (not self._names or key in self._names)
+
     async def serve(
         self, request: web.BaseRequest, dialect: Dialect, provider: str, model: str = ""
     ) -> web.StreamResponse:
         """Answer one request for a reply of a model."""
         began = self._clock.monotonic()
-        if math.isnan(self._began_at):
-            self._began_at = began
+        self.elapsed_s(began)
         visit = Visit(
             number=self._book.arrive(),
             at=self._clock.now(),
@@ -121,7 +114,7 @@ class Desk:
                 visit.outcome, visit.rule = rule.fault, rule.title
                 await self._pause(rule.after_s)
                 if rule.fault in SAID:
-                    raise Refusal(_said(rule, asked.model))
+                    raise Refusal(said(rule, asked.model))
                 if rule.fault == "dropped_before" and not rule.is_billed:
                     return delivery.drop()
             self._check(asked, dialect)
@@ -145,8 +138,7 @@ class Desk:
     async def _received(self, request: web.BaseRequest, dialect: Dialect, visit: Visit) -> Asked:
         """Who it is, and what is asked."""
         headers = request.headers
-        key = dialect.key_in(headers, request.query)
-        visit.key = self._names.get(key) or key_name(key)
+        visit.key, is_valid = self.key_of(request, dialect)
         visit.call = next((headers[name][:_LONGEST_NAME] for name in _CALL_HEADERS if name in headers), "")
         try:
             body = await request.read()
@@ -155,16 +147,16 @@ class Desk:
         visit.outcome = "cut_off"
         digest = hashlib.blake2b(body, digest_size=16)
         visit.body_hash = digest.hexdigest()
-        if not key or (self._names and key not in self._names):
+        if not is_valid:
             raise Refusal(Trouble(kind="revoked"))
         asked = dialect.read(body, provider=visit.provider, model=visit.model)
         visit.model = asked.model[:_LONGEST_NAME]
-        self._identify(asked, visit, digest.digest())
+        self._identify(asked, visit, visit.call or visit.body_hash)
         return asked
 
-    def _identify(self, asked: Asked, visit: Visit, body: bytes) -> None:
+    def _identify(self, asked: Asked, visit: Visit, known_by: str) -> None:
         """The request's own branch of chance: by its call or its body, and how often that has come."""
-        same = chance.derive(self._seed, visit.provider, visit.call or visit.body_hash)
+        same = chance.derive(self._seed, visit.provider, known_by)
         repeat = self._repeats[same] = self._repeats.get(same, 0) + 1
         arrival = chance.derive(same, repeat)
         visit.arrival, visit.repeat = arrival, repeat
@@ -175,7 +167,7 @@ class Desk:
 
     def _let_in(self, asked: Asked, visit: Visit) -> Rule | None:
         """Room under the limits, and then what the script has in mind. Raises Refusal when there is no room."""
-        elapsed_s = visit.began - self._began_at
+        elapsed_s = self.elapsed_s(visit.began)
         if self.script.limits:
             tokens = float(tokens_in_of(asked.request) + (asked.max_tokens or 0))
             admission = self._limiter.admit(
@@ -183,7 +175,7 @@ class Desk:
             )
             visit.admission = admission
             if not admission.is_granted:
-                raise Refusal(_too_many(admission, asked.model))
+                raise Refusal(too_many(admission, asked.model))
         if not self.script.faults:
             return None
         return self._faults.pick(
@@ -192,8 +184,7 @@ class Desk:
 
     def _check(self, asked: Asked, dialect: Dialect) -> None:
         """What a real provider would object to."""
-        models = self.script.models
-        if models and not any(fnmatchcase(asked.model, pattern) for pattern in models):
+        if not self.knows(asked.model):
             raise Refusal(Trouble(kind="unknown_model", model=asked.model))
         if self.script.strict:
             dialect.check(asked)
@@ -203,7 +194,7 @@ class Desk:
     async def _answer(self, asked: Asked, dialect: Dialect, visit: Visit, rule: Rule | None) -> Answer:
         answer = await self._source.answer(asked, visit.source_key)
         if rule is not None and rule.fault in ENDINGS:
-            answer = _ended(answer, rule)
+            answer = ended(answer, rule)
         if self.script.cache:
             usage = self._cache.counted(
                 answer.usage, asked, key=visit.key, now=visit.began, by_marks=dialect.caches_by_marks
@@ -236,6 +227,15 @@ class Desk:
     def _rendered(
         self, asked: Asked, answer: Answer, dialect: Dialect, visit: Visit, rule: Rule | None
     ) -> Sent:
+        content = self._content(asked, answer, dialect, visit, rule)
+        standings = visit.admission.standings if visit.admission else ()
+        return Sent(
+            status=200, body=msgspec.json.encode(content), headers=dialect.headers(standings, visit.stamp)
+        )
+
+    def _content(
+        self, asked: Asked, answer: Answer, dialect: Dialect, visit: Visit, rule: Rule | None
+    ) -> Json:
         content = dialect.render(asked, answer, visit.stamp)
         match rule and rule.fault:
             case "empty":
@@ -244,16 +244,115 @@ class Desk:
                 content.pop(dialect.usage_field)
             case _:
                 pass
-        standings = visit.admission.standings if visit.admission else ()
-        return Sent(
-            status=200, body=msgspec.json.encode(content), headers=dialect.headers(standings, visit.stamp)
-        )
+        return content
 
     def _problem(self, trouble: Trouble, dialect: Dialect, visit: Visit) -> Sent:
         sent = dialect.problem(trouble, visit.stamp)
         standings = visit.admission.standings if visit.admission else ()
         headers: Mapping[str, str] = {**dialect.headers(standings, visit.stamp), **sent.headers}
         return Sent(status=sent.status, body=sent.body, headers=dict(headers))
+
+    # --- lines of batches ------------------------------------------------------------------------------------------
+
+    async def answer_line(
+        self, line: LineAsked, dialect: Dialect, dress: Callable[[Json], Json]
+    ) -> LineReply:
+        """Answer one request of a batch as if it came live, bill it at the batch's price, and enter it in the book.
+
+        `dress` marks a reply as one of a batch. The line's chance is that of its body: one that came live before is
+        asked for the second time.
+        """
+        visit = Visit(
+            number=self._book.arrive(),
+            at=line.at,
+            began=self._clock.monotonic() - max(0.0, self._clock.now() - line.at),
+            path=line.path,
+            provider=line.provider,
+            model=line.model,
+            key=line.key,
+            call=line.id[:_LONGEST_NAME],
+        )
+        reply = LineReply(status=500, content={}, stamp=visit.stamp)
+        try:
+            reply = await self._line_reply(line, dialect, visit, dress)
+        finally:
+            self._enter_line(line, visit, reply)
+        return reply
+
+    async def _line_reply(
+        self, line: LineAsked, dialect: Dialect, visit: Visit, dress: Callable[[Json], Json]
+    ) -> LineReply:
+        visit.body_hash = hashlib.blake2b(line.body, digest_size=16).hexdigest()
+        rule: Rule | None = None
+        try:
+            asked = dialect.read(line.body, provider=line.provider, model=line.model)
+            visit.model = asked.model[:_LONGEST_NAME]
+            self._identify(asked, visit, visit.body_hash)
+            if line.trouble is not None:
+                raise Refusal(line.trouble)
+            rule = self._rule_for(line, asked, visit)
+            if rule is not None:
+                visit.outcome, visit.rule = rule.fault, rule.title
+                if rule.fault in SAID:
+                    raise Refusal(said(rule, asked.model))
+            self._check(asked, dialect)
+            answer = await self._answer(asked, dialect, visit, rule)
+        except Refusal as refusal:
+            visit.outcome = visit.outcome if visit.rule else refusal.trouble.kind
+            sent = dialect.problem(refusal.trouble, visit.stamp)
+            error = msgspec.json.decode(sent.body, type=dict[str, object])
+            return LineReply(status=sent.status, content=error, stamp=visit.stamp, rule=rule)
+        visit.usage, visit.is_billed = answer.usage, line.is_billed
+        if rule is not None and rule.fault != "duplicate":
+            visit.is_billed = rule.is_billed and line.is_billed
+        if visit.is_billed:
+            price = self._batch_price(line.provider, asked.priced_as)
+            visit.cost_usd = None if price is None else pricing.cost_usd(answer.usage, price)
+        visit.outcome = rule.fault if rule else "answered"
+        content = dress(self._content(asked, answer, dialect, visit, rule))
+        return LineReply(status=200, content=content, stamp=visit.stamp, usage=answer.usage, rule=rule)
+
+    def _rule_for(self, line: LineAsked, asked: Asked, visit: Visit) -> Rule | None:
+        if line.is_again or not self._has_line_rules:
+            return None
+        return self._faults.pick(
+            asked,
+            key=visit.key,
+            arrival=visit.arrival,
+            repeat=visit.repeat,
+            elapsed_s=self.elapsed_s(visit.began),
+            step="line",
+            batch=line.batch_number,
+        )
+
+    def _batch_price(self, provider: str, model: str) -> Price | None:
+        if model not in self._batch_prices:
+            live = self._prices.price_of(model)
+            self._batch_prices[model] = None if live is None else batch_price(provider, live)
+        return self._batch_prices[model]
+
+    def _enter_line(self, line: LineAsked, visit: Visit, reply: LineReply) -> None:
+        self._book.write(
+            Entry(
+                number=visit.number,
+                at=visit.at,
+                key=visit.key,
+                provider=visit.provider,
+                model=visit.model,
+                path=visit.path,
+                request=visit.body_hash,
+                call=visit.call,
+                lane="batch",
+                batch=line.batch,
+                outcome=visit.outcome,
+                rule=visit.rule,
+                status=reply.status,
+                usage=visit.usage,
+                is_billed=visit.is_billed,
+                cost_usd=visit.cost_usd,
+                request_id=visit.stamp.id,
+            )
+        )
 
     def _enter(self, visit: Visit, delivery: Delivery) -> None:
         self._book.write(
@@ -277,53 +376,6 @@ class Desk:
                 seconds=round(self._clock.monotonic() - visit.began, 6),
             )
         )
-
-
-def _said(rule: Rule, model: str) -> Trouble:
-    kind = rule.fault
-    assert kind in SAID
-    return Trouble(
-        kind=kind,  # pyright: ignore[reportArgumentType]  # the assertion above is not seen as a narrowing
-        message=rule.message,
-        model=model,
-        status=rule.status,
-        wait_s=rule.wait_s,
-        wait_as=rule.wait_as,
-    )
-
-
-def _too_many(admission: Admission, model: str) -> Trouble:
-    standing = admission.refused_by
-    assert standing is not None
-    if math.isinf(standing.wait_s):
-        # No wait is told: it would be refused then, too.
-        limit = f"Limit {int(standing.limit)}"
-        return Trouble(
-            kind="throttled",
-            model=model,
-            message=f"Request too large for {model} on {standing.unit} per {standing.per}: {limit}.",
-            limit=standing.unit,
-        )
-    return Trouble(
-        kind="throttled", model=model, wait_s=standing.wait_s, limit=standing.unit, per=standing.per
-    )
-
-
-def _ended(answer: Answer, rule: Rule) -> Answer:
-    """The same answer with the ending that the rule wants."""
-    usage = answer.usage
-    match rule.fault:
-        case "refusal":
-            text = rule.message or _REFUSAL
-            usage = msgspec.structs.replace(usage, tokens_out=usage.tokens_reasoning + tokens_of(text))
-            return msgspec.structs.replace(answer, text=text, finish="refusal", usage=usage)
-        case "length":
-            text = answer.text[: int(len(answer.text) * rule.keep)]
-            left = usage.tokens_reasoning + -(-len(text) // BYTES_PER_TOKEN)
-            usage = msgspec.structs.replace(usage, tokens_out=min(usage.tokens_out, left))
-            return msgspec.structs.replace(answer, text=text, finish="length", usage=usage)
-        case _:
-            return answer
 
 
 def _digits(key: bytes) -> str:

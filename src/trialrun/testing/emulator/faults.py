@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from trialrun.core import chance
 from trialrun.testing.emulator.asked import Asked
-from trialrun.testing.emulator.script import Rule
+from trialrun.testing.emulator.script import Rule, Step
 
 
 class Faults:
@@ -20,9 +20,24 @@ class Faults:
         self._seen = [0] * len(rules)
         self._happened = [0] * len(rules)
 
-    def pick(self, asked: Asked, *, key: str, arrival: bytes, repeat: int, elapsed_s: float) -> Rule | None:
-        """The fault for this request, which arrives for the `repeat`th time (from 1), if there is one."""
+    def pick(
+        self,
+        asked: Asked,
+        *,
+        key: str,
+        arrival: bytes,
+        repeat: int,
+        elapsed_s: float,
+        step: Step = "reply",
+        batch: int = 0,
+    ) -> Rule | None:
+        """The fault for this request, which arrives for the `repeat`th time (from 1), if there is one.
+
+        `batch` is the number of the batch to which it belongs, from 1.
+        """
         for number, rule in enumerate(self._rules):
+            if rule.step != step or (rule.batches and batch not in rule.batches):
+                continue
             if not _fits(rule, asked, key, elapsed_s):
                 continue
             self._seen[number] += 1

@@ -28,10 +28,13 @@ _PROBLEMS: Mapping[Kind, tuple[int, str, str]] = {
     "unavailable": (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
     "overloaded": (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
     "gateway_timeout": (504, "DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
+    "on_hold": (403, "PERMISSION_DENIED", "Consumer has been suspended."),
     "revoked": (400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."),
     "forbidden": (403, "PERMISSION_DENIED", "The caller does not have permission."),
     "unknown_model": (404, "NOT_FOUND", "models/{model} is not found for this API version."),
     "unknown_path": (404, "NOT_FOUND", "Requested entity was not found."),
+    "unknown_object": (404, "NOT_FOUND", "Requested entity was not found."),
+    "conflict": (400, "FAILED_PRECONDITION", "The operation is not in a state that allows this."),
     "refused": (400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
     "too_long": (
         400,

@@ -60,6 +60,12 @@ _PROBLEMS: Mapping[Kind, tuple[int, str, str | None, str]] = {
     ),
     "unavailable": (503, "server_error", None, "That model is currently overloaded with other requests."),
     "overloaded": (529, "server_error", None, "The engine is currently overloaded, please try again later."),
+    "on_hold": (
+        403,
+        "invalid_request_error",
+        "account_deactivated",
+        "This organization is on hold. Please contact support.",
+    ),
     "revoked": (401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
     "forbidden": (
         403,
@@ -69,6 +75,8 @@ _PROBLEMS: Mapping[Kind, tuple[int, str, str | None, str]] = {
     ),
     "unknown_model": (404, "invalid_request_error", "model_not_found", "The model `{model}` does not exist."),
     "unknown_path": (404, "invalid_request_error", "unknown_url", "Unknown request URL."),
+    "unknown_object": (404, "invalid_request_error", None, "No such object."),
+    "conflict": (409, "invalid_request_error", None, "The object is not in a state that allows this."),
     "refused": (400, "invalid_request_error", None, "The request is not valid."),
     "too_long": (
         400,

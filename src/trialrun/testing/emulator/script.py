@@ -27,6 +27,7 @@ Said = Literal[
     "gateway_timeout",
     "overloaded",
     "redirect",
+    "on_hold",
     "revoked",
     "forbidden",
     "unknown_model",
@@ -40,11 +41,51 @@ Wire = Literal[
 """The reply is lost or spoiled on its way."""
 Ending = Literal["refusal", "length", "empty", "no_usage"]
 """The model answers, in a way that not everybody expects."""
-Fault: TypeAlias = Said | Wire | Ending
+BatchFault = Literal[
+    "invalid",
+    "enqueued",
+    "stuck",
+    "slow",
+    "stalled",
+    "expired",
+    "failed",
+    "forbidden_output",
+    "late_cancel",
+    "partly",
+    "paused",
+    "odd_state",
+    "no_counts",
+    "gone",
+]
+"""A whole batch goes another way than it should."""
+LineFault = Literal["duplicate", "missing", "foreign", "swapped", "unreadable"]
+"""A line of a batch's results is not what it should be; its request may fail by what is said, too."""
+Fault: TypeAlias = Said | Wire | Ending | BatchFault | LineFault
+
+Step = Literal["reply", "upload", "create", "look", "list", "cancel", "download", "delete", "batch", "line"]
+"""What a fault happens to: a live reply, a request about files and batches, a whole batch, one line of it."""
 
 SAID: frozenset[str] = frozenset(get_args(Said))
 WIRE: frozenset[str] = frozenset(get_args(Wire))
 ENDINGS: frozenset[str] = frozenset(get_args(Ending))
+BATCH: frozenset[str] = frozenset(get_args(BatchFault))
+LINE: frozenset[str] = frozenset(get_args(LineFault))
+STEPS: frozenset[str] = frozenset(get_args(Step))
+_UNBILLED = SAID | {
+    "dropped_before",
+    "invalid",
+    "enqueued",
+    "failed",
+    "forbidden_output",
+    "duplicate",
+    "foreign",
+}
+_NEVER_OF_A_LINE = {"bad_gateway", "gateway_timeout", "redirect"}
+_FITTING: Mapping[str, frozenset[str]] = {
+    "reply": SAID | WIRE | ENDINGS,
+    "batch": BATCH,
+    "line": (SAID - _NEVER_OF_A_LINE) | ENDINGS | LINE,
+}
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Ordinal = Annotated[int, msgspec.Meta(ge=1)]
@@ -57,6 +98,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fault: Fault
     name: str = ""
     """As the book tells it; the fault unless given."""
+    at: Step | None = None
+    """What it happens to; a live reply, or for the faults of batches and lines what they say, unless given."""
 
     provider: str = "*"
     model: str = "*"
@@ -64,6 +107,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Patterns: `gpt-5*`. A key is named, never spelled out."""
     text: str = ""
     """Only requests in which this text occurs."""
+    batches: tuple[Ordinal, ...] = ()
+    """Only what belongs to these batches of the provider, from 1 in the order of creation."""
     from_s: Seconds = 0.0
     until_s: Seconds = float("inf")
     """Only between these times since the first request."""
@@ -93,7 +138,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     keep: Share = 0.5
     """The part of the body that a `truncated` or `malformed` reply still has."""
     seconds: Seconds = 5.0
-    """How long a `slow_body` takes, or `silence` lasts."""
+    """How long a `slow_body` takes, `silence` and a pause last, or a batch waits more."""
+    errors: Count = 1
+    """So many lines are named as the reason why a batch is `invalid`; 0 names none."""
+    state: str = ""
+    """The provider's word for an `odd_state`."""
     billed: bool | None = None
     """Whether the provider bills the request all the same; as is usual for the fault unless given."""
 
@@ -102,11 +151,19 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.name or self.fault
 
     @property
+    def step(self) -> Step:
+        """What it happens to."""
+        if self.at is not None:
+            return self.at
+        return "batch" if self.fault in BATCH else "line" if self.fault in LINE else "reply"
+
+    @property
     def is_billed(self) -> bool:
-        """Whether a real provider would bill for it: it does once it has produced a reply."""
-        if self.billed is not None:
-            return self.billed
-        return self.fault not in SAID and self.fault != "dropped_before"
+        """Whether a real provider would bill for it: it does once it has produced a reply.
+
+        For a `duplicate`, whether the second one is billed too.
+        """
+        return self.fault not in _UNBILLED if self.billed is None else self.billed
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,6 +182,33 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             cache_write=self.cache_write,
             source="script",
         )
+
+
+class Batches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long batches take, and how large they may be."""
+
+    validating_s: Seconds = 0.1
+    queued_s: Seconds = 0.1
+    running_s: Seconds = 0.3
+    per_request_s: Seconds = 0.0
+    """And so much longer for each request."""
+    finalizing_s: Seconds = 0.1
+    cancelling_s: Seconds = 0.2
+    jitter: Share = 0.2
+    """Each of these times is up to this part longer or shorter, drawn by the seed."""
+    expires_s: Seconds = 86_400.0
+    """What has not run by then never will."""
+    kept_s: Seconds | None = None
+    """How long results are kept after they are there; the provider's own time unless given."""
+    in_order: bool = False
+    """Whether results come in the order of the requests."""
+    most_requests: Ordinal | None = None
+    most_bytes: Ordinal | None = None
+    """Of one batch; the provider's own limits unless given."""
+    enqueued_tokens: Ordinal | None = None
+    """Input tokens that may wait at one time, for each key and model."""
+    shards: Ordinal = 2
+    """Into how many files Vertex divides its results."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,6 +240,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """By model or pattern, before the price list."""
     limits: tuple[Limit, ...] = ()
     faults: tuple[Rule, ...] = ()
+    batches: Batches = Batches()
 
 
 def script_from(source: "Script | Mapping[str, object] | Path | str | None") -> Script:
@@ -195,16 +280,27 @@ def _read(file: Path) -> object:
 
 def _converted(value: object, where: str) -> Script:
     try:
-        return msgspec.convert(value, Script, strict=True)
+        script = msgspec.convert(value, Script, strict=True)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at ")
         raise UsageError(what, where=f"{where} {place.strip('`')}".rstrip(), fix=_fix(what)) from error
+    for number, rule in enumerate(script.faults):
+        fitting = _FITTING.get(rule.step, SAID | WIRE)
+        if rule.fault not in fitting:
+            raise UsageError(
+                f"`{rule.fault}` cannot happen at `{rule.step}`",
+                where=f"{where} $.faults[{number}]",
+                fix=f"choose one of {', '.join(sorted(fitting))}, or another `at`",
+            )
+    return script
 
 
 def _fix(what: str) -> str:
     unknown = what.partition("unknown field `")[2].rstrip("`")
     if unknown:
-        known = {name for struct in (Script, Rule, Limit, Rates) for name in struct.__struct_fields__}
+        known = {
+            name for struct in (Script, Rule, Limit, Rates, Batches) for name in struct.__struct_fields__
+        }
         return (
             near.pick(unknown, sorted(known))
             if near.nearest(unknown, known)
@@ -212,5 +308,5 @@ def _fix(what: str) -> str:
         )
     wrong = what.partition("Invalid enum value '")[2].rstrip("'")
     if wrong:
-        return near.pick(wrong, sorted({*SAID, *WIRE, *ENDINGS}))
+        return near.pick(wrong, sorted({*SAID, *WIRE, *ENDINGS, *BATCH, *LINE, *STEPS}))
     return "docs/emulator.md lists all keys"

@@ -17,11 +17,17 @@ from trialrun.core.errors import UsageError
 from trialrun.core.ports import Clock, PriceBook
 from trialrun.providers.prices import GenaiPrices
 from trialrun.testing.emulator import control, routes
+from trialrun.testing.emulator.batches import routes as batch_routes
+from trialrun.testing.emulator.batches.door import Door
+from trialrun.testing.emulator.batches.files import Files
+from trialrun.testing.emulator.batches.overview import overview
+from trialrun.testing.emulator.batches.queue import Queue
 from trialrun.testing.emulator.book import Book
 from trialrun.testing.emulator.desk import Desk
 from trialrun.testing.emulator.replies import Canned, Rehearsed, Source
 from trialrun.testing.emulator.script import Script, script_from
 from trialrun.testing.emulator.wire import RealClock
+from trialrun.testing.emulator.wound import WoundClock
 
 LARGEST_BODY = 32 * 1024 * 1024
 EMULATED_KEY = "emulated-key"
@@ -56,7 +62,7 @@ class Emulator:
         self._largest_body = largest_body
         self._runner: web.AppRunner | None = None
         self._given_source = source
-        self._clock: Clock = clock or RealClock()
+        self._clock = WoundClock(clock or RealClock())
         self.book = Book(book_file)
         chosen = script_from(script)
         self.desk = Desk(
@@ -66,6 +72,9 @@ class Emulator:
             prices=prices or GenaiPrices({model: rates.price() for model, rates in chosen.prices.items()}),
             source=source or _source_of(chosen),
         )
+
+        self.batches = Queue(self.desk, self._clock, Files())
+        self.door = Door(self.desk, self._clock, self.batches)
 
     @property
     def is_local(self) -> bool:
@@ -100,19 +109,37 @@ class Emulator:
         return settings
 
     def follow(self, script: Script | Mapping[str, object] | Path | str | None) -> None:
-        """Begin another script; the book goes on."""
-        self.desk.follow(script_from(script))
+        """Begin another script; the book and the batches go on."""
+        chosen = script_from(script)
+        self.desk.follow(chosen)
+        self.batches.follow(chosen)
+
+    def overview(self) -> dict[str, object]:
+        """Where all batches stand, which files there are, and how often each step was asked for."""
+        return overview(self.door, self._clock)
+
+    async def settle(self) -> None:
+        """Let the batches do what is due by the clock, so that the book is up to date."""
+        await self.batches.settle_all()
+
+    async def wind(self, seconds: float) -> None:
+        """Let so much time have passed, for batches, limits and caches. Who waits for a reply is not woken."""
+        self._clock.wind(seconds)
+        await self.settle()
 
     def reset(self) -> None:
-        """Begin anew: an empty book, and the script from its start."""
+        """Begin anew: an empty book, no batches and files, and the script from its start."""
         self.book.reset()
-        self.desk.follow(self.desk.script)
+        self.batches.forget()
+        self.door.forget()
+        self.follow(self.desk.script)
 
     async def start(self) -> None:
         """Listen. The port is known afterwards."""
         app = web.Application(client_max_size=self._largest_body)
+        control.add(app, self)
         routes.add(app, self.desk)
-        control.add(app, self.book, begin_anew=self.reset, follow=self.desk.follow)
+        batch_routes.add(app, self.door, is_known=self.desk.knows)
         app.router.add_route("*", "/{path:.*}", routes.nothing)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -132,6 +159,8 @@ class Emulator:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        await self.settle()
+        self.batches.files.clear()
         self.book.close()
 
     async def __aenter__(self) -> Self:

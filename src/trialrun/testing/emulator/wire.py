@@ -5,6 +5,7 @@ W1. `reached` is true only if the whole of an unspoiled reply was handed to a co
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 from aiohttp import web
 
@@ -13,6 +14,7 @@ from trialrun.testing.emulator.asked import Sent
 from trialrun.testing.emulator.script import Rule
 
 _PIECES = 20
+_FILE_PIECE = 1 << 18
 
 
 class Delivery:
@@ -61,6 +63,33 @@ class Delivery:
                 return self.drop()
             case _:
                 return self.drop()
+
+    async def file(self, path: Path, headers: Mapping[str, str], rule: Rule | None) -> web.StreamResponse:
+        """Send a file, a piece at a time; spoiled if a rule says so."""
+        fault = rule.fault if rule else ""
+        if rule is not None and fault not in ("truncated", "malformed", "slow_body"):
+            return await self.spoiled(Sent(status=200, body=b"", headers=dict(headers)), rule)
+        size = await asyncio.to_thread(lambda: path.stat().st_size)
+        wanted = int(size * rule.keep) if rule and fault != "slow_body" else size
+        response = web.StreamResponse(status=200, headers=_headers(headers))
+        response.content_length = wanted if fault == "malformed" else size
+        self.status = 200
+        try:
+            await response.prepare(self._request)
+            with path.open("rb") as file:
+                for start in range(0, wanted, _FILE_PIECE):
+                    await response.write(file.read(min(_FILE_PIECE, wanted - start)))
+            if fault == "truncated" and self._request.transport is not None:
+                self._request.transport.close()
+                return response
+            if rule is not None and fault == "slow_body":
+                await self._clock.sleep(rule.seconds)
+            await response.write_eof()
+        except ConnectionError:
+            return response
+        transport = self._request.transport
+        self.reached = fault != "malformed" and transport is not None and not transport.is_closing()
+        return response
 
     def drop(self) -> web.StreamResponse:
         """End the connection without a word."""

@@ -1,0 +1,162 @@
+"""The way into everything about files and batches: who comes, what the script intends, how the reply travels."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import msgspec
+from aiohttp import web
+
+from trialrun.core import chance
+from trialrun.core.ports import Clock
+from trialrun.testing.emulator.asked import Refusal, Sent, Stamp, Trouble
+from trialrun.testing.emulator.batches.files import Files, Stored
+from trialrun.testing.emulator.batches.job import Job
+from trialrun.testing.emulator.batches.queue import Queue
+from trialrun.testing.emulator.desk import Desk
+from trialrun.testing.emulator.dialect import Dialect
+from trialrun.testing.emulator.sayings import said
+from trialrun.testing.emulator.script import SAID, WIRE, Rule, Step
+from trialrun.testing.emulator.wire import Delivery
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Download:
+    """A reply that is a file."""
+
+    stored: Stored
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """Who asks for what."""
+
+    request: web.Request
+    provider: str
+    key: str
+    owner: str
+    """The account: the key's name if the script names keys, or everybody's."""
+    now: float
+
+    def at(self, name: str) -> str:
+        """A part of the path."""
+        return self.request.match_info[name]
+
+    def asked(self, name: str, otherwise: str = "") -> str:
+        """A part of the query."""
+        return self.request.query.get(name, otherwise)
+
+
+def said_so(content: object, *, status: int = 200) -> Sent:
+    """A reply of this content, as JSON."""
+    return Sent(status=status, body=msgspec.json.encode(content), headers={})
+
+
+def missing(message: str) -> Refusal:
+    """A 404 with these words."""
+    return Refusal(Trouble(kind="unknown_object", message=message))
+
+
+def conflict(message: str) -> Refusal:
+    """What is asked for cannot be done to the object as it is."""
+    return Refusal(Trouble(kind="conflict", message=message))
+
+
+Do = Callable[[Caller], Awaitable[Sent | Download]]
+Subject = Callable[[Caller], Job | Stored | None]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Door:
+    """Lets requests about files and batches in."""
+
+    def __init__(self, desk: Desk, clock: Clock, queue: Queue) -> None:
+        self._desk = desk
+        self._clock = clock
+        self.queue = queue
+        self.visits: Counter[tuple[str, str]] = Counter()
+        """How often each provider was asked to do each thing."""
+        self._repeats: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def files(self) -> Files:
+        return self.queue.files
+
+    def forget(self) -> None:
+        self.visits.clear()
+        self._repeats.clear()
+
+    def opens(
+        self, step: Step, dialect: Dialect, do: Do, *, provider: str = "", subject: Subject | None = None
+    ) -> Handler:
+        """A handler that does this for whoever may come in. `subject` is the batch or the file that it is about."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            name = provider or request.match_info["provider"]
+            return await self._serve(request, (name, step), dialect, do, subject)
+
+        return handle
+
+    async def _serve(
+        self,
+        request: web.Request,
+        place: tuple[str, Step],
+        dialect: Dialect,
+        do: Do,
+        subject: Subject | None,
+    ) -> web.StreamResponse:
+        provider, step = place
+        self.visits[provider, step] += 1
+        key, is_valid = self._desk.key_of(request, dialect)
+        owner = key if self.queue.script.keys else ""
+        caller = Caller(request=request, provider=provider, key=key, owner=owner, now=self._clock.now())
+        delivery = Delivery(request, self._clock)
+        rule, arrival = self._rule(caller, step, subject)
+        stamp = Stamp(id=arrival.hex()[:32], at=caller.now, model="")
+        try:
+            if not is_valid:
+                raise Refusal(Trouble(kind="revoked"))
+            if rule is not None:
+                if rule.after_s:
+                    await self._clock.sleep(rule.after_s)
+                if rule.fault in SAID:
+                    raise Refusal(said(rule, ""))
+                if rule.fault == "dropped_before":
+                    return delivery.drop()
+            sent = await do(caller)
+        except Refusal as refusal:
+            # What is still on its way is read first, so that the client reads this reply and no broken pipe.
+            await request.release()
+            return await delivery.whole(_with(dialect.problem(refusal.trouble, stamp), dialect, stamp))
+        rule = rule if rule and rule.fault in WIRE else None
+        if isinstance(sent, Download):
+            headers = {"content-type": sent.stored.media_type, **sent.headers}
+            response = await delivery.file(sent.stored.path, headers, rule)
+            sent.stored.fetched += delivery.reached
+            return response
+        sent = _with(sent, dialect, stamp)
+        return await (delivery.whole(sent) if rule is None else delivery.spoiled(sent, rule))
+
+    def _rule(self, caller: Caller, step: Step, subject: Subject | None) -> tuple[Rule | None, bytes]:
+        place = (step, caller.request.path)
+        self._repeats[place] += 1
+        repeat = self._repeats[place]
+        arrival = chance.derive(self.queue.seed, caller.provider, *place, repeat)
+        about = subject(caller) if subject else None
+        number = about.number if isinstance(about, Job) else about.batch if about else 0
+        rule = self.queue.pick(
+            step,
+            provider=caller.provider,
+            key=caller.key,
+            arrival=arrival,
+            repeat=repeat,
+            model=about.model if about else "",
+            batch=number,
+        )
+        return rule, arrival
+
+
+def _with(sent: Sent, dialect: Dialect, stamp: Stamp) -> Sent:
+    """The reply with the headers that all replies of a provider have."""
+    return Sent(status=sent.status, body=sent.body, headers={**dialect.headers((), stamp), **sent.headers})
