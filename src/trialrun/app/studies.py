@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from trialrun.app.material import PREFIX, material, material_names
 from trialrun.app.procedures import Procedures
 from trialrun.core import facts as f
 from trialrun.core.design import Design
@@ -79,8 +80,8 @@ def plan_of(
     study = parse_study(
         text,
         file=file,
-        read=lambda name: _text_of(home / name),
-        listing=lambda: _names_below(home),
+        read=lambda name: material(name) if name.startswith(PREFIX) else _text_of(home / name),
+        listing=lambda: [*_names_below(home), *material_names()],
         read_folder=lambda name: texts_below(home / name),
         procedures=procedures.facts,
         overrides=overrides,

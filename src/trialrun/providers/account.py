@@ -1,13 +1,17 @@
 """What every adapter over HTTP shares: an address, its keys, one attempt at a time, and refusals made our errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from trialrun.core.calls import Call, RawReply
-from trialrun.core.errors import TrialrunError
+from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
+from trialrun.core.errors import TrialrunError, Unavailable
 from trialrun.providers.http import HttpClient
 from trialrun.providers.keys import Keys, Secret
 from trialrun.providers.refusals import LONGEST_MESSAGE, error_of, is_policy, problem_in
+from trialrun.providers.uploads import FileBody
+
+_SURELY_REFUSED = (408, 425, 503, 529)
+"""Of the statuses that may be tried again, those that say that nothing was begun."""
 
 
 class HttpAccount:
@@ -31,8 +35,21 @@ class HttpAccount:
         self._http = http or HttpClient()
         self._owns_http = http is None
 
+    @property
+    def base_url(self) -> str:
+        return self._base_url
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {urlsplit(self._base_url).hostname!r})"
+
+    def prepare(self, call: Call) -> bytes:
+        raise NotImplementedError
+
+    def meter(self, raw: RawReply) -> Usage | None:
+        raise NotImplementedError
+
+    def parse(self, raw: RawReply, request: Request) -> Parsed:
+        raise NotImplementedError
 
     async def send(self, call: Call, body: bytes, *, attempt: int, timeout_s: float) -> RawReply:
         secret = self._keys.of(call, attempt)
@@ -51,29 +68,91 @@ class HttpAccount:
         )
         if raw.status == 200 or is_policy(raw):
             return raw
-        raise self._error(raw, call, keys)
+        raise self.error(raw, about=call.place, model=call.request.model, keys=keys)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | FileBody = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+        about: str = "",
+        kept: Sequence[str] = (),
+        begins: bool = False,
+    ) -> RawReply:
+        """One request that is no call, under the account's first key. Any status but 2xx raises.
+
+        `about` is what an error names; `begins` says that the request makes the provider begin something, so that a
+        lost reply leaves that in doubt.
+        """
+        keys = await self.keys()
+        raw = await self._http.request(
+            method,
+            url,
+            body,
+            headers={**self.auth(keys.first), **(headers or {})},
+            timeout_s=timeout_s,
+            kept=kept,
+            billed="unknown" if begins else "no",
+        )
+        if 200 <= raw.status < 300:
+            return raw
+        raise self.error(raw, about=about, keys=keys, begins=begins)
+
+    async def download(
+        self, url: str, *, headers: Mapping[str, str] | None = None, about: str = "", silence_s: float = 120.0
+    ) -> AsyncGenerator[bytes, None]:
+        """Whole lines of something large, as they come, without our keys."""
+        keys = await self.keys()
+        sent = {**self.auth(keys.first), **(headers or {})}
+        async with self._http.download(url, headers=sent, silence_s=silence_s) as download:
+            if download.status != 200:
+                raise self.error(await download.whole(), about=about, keys=keys)
+            async for lines in download.lines():
+                yield keys.hide_in_bytes(lines)
+
+    async def keys(self) -> Keys:
+        return self._keys
 
     def url_of(self, call: Call) -> str:
         raise NotImplementedError
 
-    def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
+    def auth(self, secret: Secret | None) -> Mapping[str, str]:
+        """The header that holds the key."""
         raise NotImplementedError
+
+    def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
+        return self.auth(secret)
 
     async def close(self) -> None:
         if self._owns_http:
             await self._http.close()
 
-    def _error(self, raw: RawReply, call: Call, keys: Keys) -> TrialrunError:
+    def error(
+        self,
+        raw: RawReply,
+        *,
+        about: str = "",
+        model: str = "",
+        keys: Keys | None = None,
+        begins: bool = False,
+    ) -> TrialrunError:
+        """What a status other than 200 means. `about` is the call or the batch, and `model` what an account lacks."""
         problem = problem_in(raw.body)
-        return error_of(
+        error = error_of(
             raw,
             problem,
             name=self.name,
-            message=keys.hide_in(problem.message)[:LONGEST_MESSAGE],
-            model=call.request.model,
-            place=call.place,
+            message=(keys or self._keys).hide_in(problem.message)[:LONGEST_MESSAGE],
+            model=model or self.name,
+            place=about,
             key_name=self._key_name,
         )
+        if begins and isinstance(error, Unavailable) and raw.status not in _SURELY_REFUSED:
+            error.billed = "unknown"
+        return error
 
 
 def model_name(model: str) -> str:

@@ -96,8 +96,10 @@ class Anthropic(HttpAccount):
         return f"{self._base_url}/messages"
 
     def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
-        version = {"anthropic-version": version_of(call.request)}
-        return {**version, "x-api-key": secret.reveal()} if secret else version
+        return {"anthropic-version": version_of(call.request), **self.auth(secret)}
+
+    def auth(self, secret: Secret | None) -> Mapping[str, str]:
+        return {"x-api-key": secret.reveal()} if secret else {}
 
     def prepare(self, call: Call) -> bytes:
         return messages_body(call)

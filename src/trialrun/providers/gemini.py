@@ -91,7 +91,7 @@ class Gemini(HttpAccount):
     def url_of(self, call: Call) -> str:
         return f"{self._base_url}/models/{quote(model_name(call.request.model), safe='')}:generateContent"
 
-    def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
+    def auth(self, secret: Secret | None) -> Mapping[str, str]:
         return {"x-goog-api-key": secret.reveal()} if secret else {}
 
     def checked(self, raw: RawReply, call: Call, keys: Keys) -> RawReply:

@@ -48,6 +48,11 @@ class Keys:
     def __len__(self) -> int:
         return len(self._secrets)
 
+    @property
+    def first(self) -> Secret | None:
+        """The key for what belongs to one account and is asked for again, such as a batch."""
+        return self._secrets[0] if self._secrets else None
+
     def of(self, call: Call, attempt: int) -> Secret | None:
         """The key for this attempt. Calls spread evenly, and a further attempt takes the next key."""
         if len(self._secrets) < 2:

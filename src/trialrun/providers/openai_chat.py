@@ -135,7 +135,7 @@ class OpenAIChat(HttpAccount):
     def url_of(self, call: Call) -> str:
         return f"{self._base_url}/chat/completions"
 
-    def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
+    def auth(self, secret: Secret | None) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {secret.reveal()}"} if secret else {}
 
     def prepare(self, call: Call) -> bytes:

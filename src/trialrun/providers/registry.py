@@ -11,11 +11,13 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
+from trialrun.core.batches import BatchRoute
 from trialrun.core.calls import Call
 from trialrun.core.errors import AuthRefused, UsageError
 from trialrun.core.ports import Clock, Provider
 from trialrun.core.study import Rehearsal
 from trialrun.providers.anthropic import Anthropic, messages_body
+from trialrun.providers.batch_routes import WITHOUT, batch_route, without_batches
 from trialrun.providers.gemini import Gemini, generate_body
 from trialrun.providers.http import HttpClient
 from trialrun.providers.keys import keys_in
@@ -76,6 +78,9 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
             base_url="https://api.mistral.ai/v1",
             keys=("MISTRAL_API_KEY",),
             dialect=Dialect(seed="random_seed"),
+        ),
+        "deepinfra": Endpoint(
+            base_url="https://api.deepinfra.com/v1/openai", keys=("DEEPINFRA_API_KEY", "DEEPINFRA_TOKEN")
         ),
         "deepseek": Endpoint(
             base_url="https://api.deepseek.com/v1",
@@ -142,6 +147,13 @@ class Providers:
                 raise self._unknown(name, model)
             made = self._made[name] = self._make(name, model)
         return made
+
+    def batch_route_of(self, model: str) -> BatchRoute:
+        """The batches of a model's provider; raises as `provider_of` does, and UsageError if it takes none."""
+        name = model.partition("/")[0]
+        if name in WITHOUT:
+            raise without_batches(name, model)
+        return batch_route(name, self.provider_of(model), model)
 
     async def close(self) -> None:
         """Close everything that was opened."""

@@ -82,14 +82,17 @@ class Vertex(Gemini):
         model = quote(model_name(call.request.model), safe="")
         return f"{self._base_url}/{self._place}/publishers/google/models/{model}:generateContent"
 
-    def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
+    def auth(self, secret: Secret | None) -> Mapping[str, str]:
         return {"Authorization": f"Bearer {secret.reveal()}"} if secret else {}
 
     async def send(self, call: Call, body: bytes, *, attempt: int, timeout_s: float) -> RawReply:
-        secret = await self._tokens.current()
-        headers = {"Content-Type": "application/json", **self.headers(call, secret)}
+        keys = await self.keys()
+        headers = {"Content-Type": "application/json", **self.headers(call, keys.first)}
         raw = await self._http.post(self.url_of(call), body, headers=headers, timeout_s=timeout_s)
-        return self.checked(raw, call, Keys((secret.reveal(),)))
+        return self.checked(raw, call, keys)
+
+    async def keys(self) -> Keys:
+        return Keys(((await self._tokens.current()).reveal(),))
 
 
 def has_google_auth() -> bool:

@@ -1,0 +1,47 @@
+"""From the live adapter of an account to its batches, and why some providers have none."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from trialrun.core.batches import BatchRoute
+from trialrun.core.errors import UsageError
+from trialrun.core.ports import Provider
+from trialrun.providers.openai_batches import OFFERS, OPENAI_OFFER, OpenAIBatches
+from trialrun.providers.openai_chat import OpenAIChat
+from trialrun.providers.openai_responses import OpenAIResponses
+
+WITHOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "deepseek": "DeepSeek has no batch API",
+        "fireworks": "the batches of Fireworks are jobs over datasets, which Trialrun does not speak",
+        "goodfire": "Goodfire has no batch API",
+        "llamacpp": "a server on this machine answers at once",
+        "lmstudio": "a server on this machine answers at once",
+        "local": "a model on this machine answers at once",
+        "ollama": "a server on this machine answers at once",
+        "openrouter": "the batches of OpenRouter have a shape of their own, which Trialrun does not speak",
+        "rehearsal": "the rehearsal answers at once",
+        "vllm": "a server on this machine answers at once",
+    }
+)
+"""Providers that take no batches here, and why."""
+
+
+def batch_route(name: str, account: Provider, model: str) -> BatchRoute:
+    """The batches of this account; raises UsageError, with the fix, if there are none."""
+    match account:
+        case OpenAIResponses():
+            return OpenAIBatches(account, path="/v1/responses", offer=OFFERS.get(name, OPENAI_OFFER))
+        case OpenAIChat():
+            return OpenAIBatches(account, offer=OFFERS.get(name, OPENAI_OFFER))
+        case _:
+            raise without_batches(name, model)
+
+
+def without_batches(name: str, model: str) -> UsageError:
+    """Why a provider's models are not for the batch lane."""
+    return UsageError(
+        f"`{name}` takes no batches: {WITHOUT.get(name, WITHOUT['rehearsal'])}",
+        where=model,
+        fix="run this study with `--lane live`, or use a model of another provider",
+    )
