@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 
-MEASUREMENTS = ("engine", "memory", "planning", "restart", "frames", "startup")
+MEASUREMENTS = ("engine", "live", "memory", "planning", "restart", "frames", "startup")
 
 
 def main() -> int:

@@ -65,8 +65,13 @@ def study(folder: Path, *, trials: int, turns: int, open_trials: int) -> Plan:
 
 
 async def question(trial: Trial, lab: Lab) -> dict[str, object]:
-    reply = await lab.ask("therapist", f"Item {trial.replicate}: describe what would be different next week.")
+    reply = await lab.ask("therapist", question_of(trial.replicate))
     return {"characters": len(reply.text)}
+
+
+def question_of(number: int) -> str:
+    """What a trial of one call asks."""
+    return f"Item {number}: describe what would be different next week."
 
 
 def from_memory() -> Provider:
