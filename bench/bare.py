@@ -96,7 +96,10 @@ async def main(url: str, folder: Path, *, trials: int, turns: int, open_trials: 
 
 
 def _messages(number: int, turn: int, said: list[str]) -> list[dict[str, str]]:
-    messages = [{"role": "system", "content": f"{SYSTEM}warm"}, {"role": "user", "content": question_of(number)}]
+    messages = [
+        {"role": "system", "content": f"{SYSTEM}warm"},
+        {"role": "user", "content": question_of(number)},
+    ]
     for place, text in enumerate(said):
         messages.append({"role": "assistant" if place % 2 == turn % 2 else "user", "content": text})
     return messages

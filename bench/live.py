@@ -1,17 +1,15 @@
-"""Live calls over HTTP, beside a bare client in the same run: one call or ten a trial, at three widths and three delays.
+"""Live calls over HTTP, beside a bare client in the same run: one call or ten a trial, three widths, three delays.
 
 Each measurement is a process of its own against one far end. CPU is that of the whole process less that of a study of
-two calls, which is the cost of starting; efficiency is the ideal time (calls x delay / open) over the time from the first
-request to the last reply. Where there are two cores, the far end gets one and the client the other.
+two calls, which is the cost of starting; efficiency is the ideal time (calls x delay / open) over the time from the
+first request to the last reply. Where there are two cores, the far end gets one and the client the other.
 """
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +146,9 @@ def _best(client: str, work: Work, server: FarEnd) -> Measured:
 def _table(server: FarEnd) -> None:
     """The table of `docs/benchmarks.md`, as Markdown."""
     starts = _starts(server)
-    print("| calls a trial | open | reply | client | CPU ms a call | ratio | of the ideal | calls/s | MB | KB a call |")
+    print(
+        "| calls a trial | open | reply | client | CPU ms a call | ratio | of the ideal | calls/s | MB | KB a call |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for work in _all_work():
         bare_ms = 0.0

@@ -50,7 +50,10 @@ def environment() -> _Bounded:
 
 @lru_cache(maxsize=512)
 def _compiled(text: str) -> Template:
-    return environment().from_string(text)
+    template = environment().from_string(text)
+    # Copied for every prompt: a plain dict in a tenth of the time of the chain of mappings that it is.
+    template.globals = dict(template.globals)
+    return template
 
 
 def render(text: str, values: Mapping[str, object], *, where: str) -> str:

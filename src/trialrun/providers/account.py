@@ -64,7 +64,7 @@ class HttpAccount:
             status=raw.status,
             latency_s=raw.latency_s,
             request_id=keys.hide_in(raw.request_id),
-            headers={name: keys.hide_in(value) for name, value in raw.headers.items()},
+            headers=keys.hide_in_each(raw.headers),
         )
         if raw.status == 200 or is_policy(raw):
             return raw

@@ -1,13 +1,12 @@
 """One pooled HTTP client for all adapters: raw bytes out, raw bytes back, no retry that nobody asked for.
 
-H1. One `post` is one request on the wire: redirects are not followed, and aiohttp repeats only idempotent methods.
-    Only downloads follow redirects, as some providers keep results elsewhere.
+H1. One `post` is one request on the wire: redirects are not followed, and nothing is sent twice. Only downloads follow
+    redirects, as some providers keep results elsewhere.
 H2. A failure says whether the provider may have billed: "no" only if the request surely never reached it.
 H3. A key is in a header and nowhere else; an address is shown without the user and password that it may hold.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from time import monotonic
@@ -16,17 +15,18 @@ from urllib.parse import urljoin, urlsplit
 
 from trialrun.core.calls import RawReply
 from trialrun.core.errors import Billing, CallTimedOut, Unavailable
+from trialrun.providers.addresses import host_of, reason_of, without_credentials
+from trialrun.providers.direct import DirectClient
+from trialrun.providers.exchange import LARGEST_BODY
 from trialrun.providers.limits import kept_headers
+from trialrun.providers.pool import CONNECT_TIMEOUT_S
 from trialrun.providers.uploads import FileBody
 
 if TYPE_CHECKING:
     import aiohttp
 
-_CONNECT_TIMEOUT_S = 15.0
-_LARGEST_BODY = 64 * 1024 * 1024
 _MOST_REDIRECTS = 4
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-goog-request-id")
-_CREDENTIALS = re.compile(r"//[^/@\s]*@")
 
 
 class HttpClient:
@@ -35,12 +35,22 @@ class HttpClient:
     def __init__(self, *, concurrency: int = 64, proxy: str | None = None) -> None:
         self._concurrency = concurrency
         self._proxy = proxy
+        self._direct = DirectClient(concurrency)
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float) -> RawReply:
         """Send a call once. Any status is a reply here; only a failure to get one raises."""
-        return await self.request("POST", url, body, headers=headers, timeout_s=timeout_s)
+        if self._proxy is not None or not self._direct.can_reach(url):
+            return await self.request("POST", url, body, headers=headers, timeout_s=timeout_s)
+        response, latency_s = await self._direct.post(url, body, headers=headers, timeout_s=timeout_s)
+        return RawReply(
+            body=response.body,
+            status=response.status,
+            latency_s=latency_s,
+            request_id=_first(response.headers, _REQUEST_ID_HEADERS),
+            headers=kept_headers(response.headers),
+        )
 
     async def request(
         self,
@@ -88,9 +98,10 @@ class HttpClient:
                 if urlsplit(there)[:2] != urlsplit(url)[:2]:
                     headers = {}
                 url = there
-            raise Unavailable(f"{_host(url)} redirects in circles")
+            raise Unavailable(f"{host_of(url)} redirects in circles")
 
     async def close(self) -> None:
+        await self._direct.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -102,7 +113,7 @@ class HttpClient:
         body: bytes | FileBody,
         headers: Mapping[str, str],
         *,
-        connect_s: float = _CONNECT_TIMEOUT_S,
+        connect_s: float = CONNECT_TIMEOUT_S,
         silence_s: float | None = None,
     ) -> "AbstractAsyncContextManager[aiohttp.ClientResponse]":
         import aiohttp
@@ -118,7 +129,7 @@ class HttpClient:
             allow_redirects=False,
             # A connection that takes most of the time is given up first, so that it is known to be unbilled.
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=min(_CONNECT_TIMEOUT_S, connect_s), sock_read=silence_s
+                total=None, sock_connect=min(CONNECT_TIMEOUT_S, connect_s), sock_read=silence_s
             ),
         )
 
@@ -181,17 +192,17 @@ def _failures(url: str, timeout_s: float, billed: Billing) -> Generator[None, No
     try:
         yield
     except aiohttp.ConnectionTimeoutError as error:
-        raise Unavailable(f"no connection to {_host(url)} within the time-out") from error
+        raise Unavailable(f"no connection to {host_of(url)} within the time-out") from error
     except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
-        raise Unavailable(f"no connection to {_host(url)}: {_reason(error)}") from error
+        raise Unavailable(f"no connection to {host_of(url)}: {reason_of(error)}") from error
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
         raise Unavailable(f"{without_credentials(url)} is not an address that can be called") from None
     except TimeoutError as error:
-        late = f"no reply from {_host(url)} in {timeout_s:g} s"
+        late = f"no reply from {host_of(url)} in {timeout_s:g} s"
         raise (CallTimedOut(late) if billed == "unknown" else Unavailable(late)) from error
     except (aiohttp.ClientError, OSError) as error:
         # The request may have arrived and run: only the reply is missing.
-        what = f"the connection to {_host(url)} was lost before the whole reply was there: {_reason(error)}"
+        what = f"the connection to {host_of(url)} was lost before the whole reply was there: {reason_of(error)}"
         raise Unavailable(what, billed=billed) from error
 
 
@@ -206,23 +217,10 @@ async def _read(response: "aiohttp.ClientResponse") -> bytes:
     async for chunk in response.content.iter_any():
         chunks.append(chunk)
         size += len(chunk)
-        if size > _LARGEST_BODY:
-            raise Unavailable(f"the reply is larger than {_LARGEST_BODY >> 20} MiB", billed="unknown")
+        if size > LARGEST_BODY:
+            raise Unavailable(f"the reply is larger than {LARGEST_BODY >> 20} MiB", billed="unknown")
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _first(headers: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((headers[name] for name in names if name in headers), "")
-
-
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].rpartition("@")[2] or url
-
-
-def without_credentials(url: str) -> str:
-    """The address as it may be shown."""
-    return _CREDENTIALS.sub("//", url)
-
-
-def _reason(error: Exception) -> str:
-    return without_credentials(str(error)) or type(error).__name__

@@ -69,6 +69,13 @@ class Keys:
             body = secret.hide_in_bytes(body)
         return body
 
+    def hide_in_each(self, texts: dict[str, str]) -> dict[str, str]:
+        """The values without the keys. Few servers quote a key, so all are looked through at once first."""
+        together = "\n".join(texts.values())
+        if self.hide_in(together) == together:
+            return texts
+        return {name: self.hide_in(text) for name, text in texts.items()}
+
     def __repr__(self) -> str:
         return f"Keys({len(self._secrets)})"
 
