@@ -20,6 +20,8 @@ from bench.far_end import FarEnd, far_end
 WIDTHS, DELAYS_S = (50, 200, 1000), (0.0, 0.2, 1.0)
 CLIENTS = ("bare", "ours")
 _CPU_BAR, _ROUNDS = 3.0, 3
+# On cores that are shared, the same work takes up to twice the CPU; ratios of one run do not care.
+_BUSY = 2.0 if is_short() else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,14 +107,19 @@ def _starts(server: FarEnd) -> dict[str, Measured]:
 def _bars(server: FarEnd) -> None:
     """What is promised: CPU beside the bare client's, and how much of the ideal is reached."""
     starts = _starts(server)
-    report("live: CPU from the start of the process through two calls", starts["ours"].cpu_s, "s CPU", 0.6)
+    report(
+        "live: CPU from the start of the process through two calls",
+        starts["ours"].cpu_s,
+        "s CPU",
+        0.6 * _BUSY,
+    )
     _again(server)
     calls = 3_000 if is_short() else 10_000
     for turns, width in ((0, 1000), (5, 200)):
         work = Work(calls=calls, turns=turns, open_trials=width, delay_s=0.2)
         best = {client: _best(client, work, server) for client in CLIENTS}
         ours, bare = (best[client].cpu_ms(work, starts[client]) for client in ("ours", "bare"))
-        report(f"live: own CPU for a call, {work.title}", ours, "ms CPU", 0.45)
+        report(f"live: own CPU for a call, {work.title}", ours, "ms CPU", 0.45 * _BUSY)
         report(f"live: the same over the bare client's {bare:.3f} ms", ours / bare, "times", _CPU_BAR)
         if not is_short() and turns == 0:
             _efficiency(work, best["ours"], 0.75)
@@ -130,7 +137,7 @@ def _again(server: FarEnd) -> None:
             (measure_in(folder, "ours", work, server, calls=0) for _ in range(_ROUNDS)),
             key=lambda made: made.cpu_s,
         )
-    report("live: CPU of running a finished study of 2,000 calls again", made.cpu_s, "s CPU", 0.5)
+    report("live: CPU of running a finished study of 2,000 calls again", made.cpu_s, "s CPU", 0.5 * _BUSY)
 
 
 def _efficiency(work: Work, made: Measured, bar: float) -> None:
