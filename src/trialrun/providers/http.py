@@ -202,7 +202,9 @@ def _failures(url: str, timeout_s: float, billed: Billing) -> Generator[None, No
         raise (CallTimedOut(late) if billed == "unknown" else Unavailable(late)) from error
     except (aiohttp.ClientError, OSError) as error:
         # The request may have arrived and run: only the reply is missing.
-        what = f"the connection to {host_of(url)} was lost before the whole reply was there: {reason_of(error)}"
+        what = (
+            f"the connection to {host_of(url)} was lost before the whole reply was there: {reason_of(error)}"
+        )
         raise Unavailable(what, billed=billed) from error
 
 
