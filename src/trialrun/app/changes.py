@@ -17,7 +17,7 @@ from trialrun.core.differences import Change, differences
 from trialrun.core.errors import ConsentNeeded
 from trialrun.core.parse import archived
 from trialrun.core.ports import Journal
-from trialrun.core.specs import Specs
+from trialrun.core.specs import Specs, is_own_method, own_methods
 from trialrun.core.state import TrialState
 
 Consent = Literal["ask", "redo", "keep"]
@@ -75,6 +75,7 @@ def code_of(plan: Plan) -> dict[str, str]:
     for factor in plan.study.factors:
         for level in factor.levels:
             names |= {str(value) for path, value in level.sets if path == "procedure"}
+    names |= own_methods(plan.study.document)
     return {name: plan.procedures.fingerprint(name) for name in sorted(names)}
 
 
@@ -135,7 +136,10 @@ async def _listed(journal: Journal, plan: Plan, last: f.Declared, code: Mapping[
     lines = [_line(change) for change in changes]
     for name, mark in code.items():
         if last.code.get(name) not in (None, mark):
-            lines.append(f"the code of procedure `{name}` changed")
+            kind = (
+                "method" if is_own_method(name) and name in own_methods(plan.study.document) else "procedure"
+            )
+            lines.append(f"the code of {kind} `{name}` changed")
     return lines or ["the order or spelling of the plan"]
 
 

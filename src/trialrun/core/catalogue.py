@@ -44,6 +44,20 @@ class SettingFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MethodFacts:
+    """One way in which a party may act, where its procedure offers several."""
+
+    help: str = ""
+    needs: Literal["", "model", "script"] = "model"
+    """What the party must have to act in this way."""
+    character: str = ""
+    """The kind of character that it plays; empty: it plays none."""
+    styles: tuple[str, ...] = ()
+    calls: tuple[int, int] = (1, 1)
+    """Fewest and most calls for one utterance, repairs of replies that do not fit their schema aside."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PartyFacts:
     """Who takes part in a procedure."""
 
@@ -51,6 +65,8 @@ class PartyFacts:
     maximum: int | None = None
     required: tuple[str, ...] = ()
     """Names that must be there, spelled exactly so."""
+    methods: Mapping[str, Mapping[str, MethodFacts]] = field(default_factory=lambda: MappingProxyType({}))
+    """Party → the methods that it may have, by name; a party that is not here has none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

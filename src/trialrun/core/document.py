@@ -20,6 +20,11 @@ STUDY_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Model = Annotated[str, Field(pattern=MODEL_PATTERN, examples=["openai/gpt-5-mini"])]
 Values = dict[str, Any]
+Character = Annotated[
+    Values,
+    # A name or a file becomes a map before this model sees it; an editor must take all three.
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "object"}]}),
+]
 
 
 def _money(value: object) -> object:
@@ -114,7 +119,7 @@ class Entry(BaseModel):
 
 
 class PartyEntry(Entry):
-    """Who speaks: give exactly one of `model`, `human` and `script`."""
+    """Who speaks: give exactly one of `model`, `human` and `script`, or a method that needs none."""
 
     model: Model | None = Field(None, description="Model as provider/model, such as openai/gpt-5-mini.")
     human: Literal[True] | None = Field(None, description="A person answers; the trial waits for them.")
@@ -124,6 +129,15 @@ class PartyEntry(Entry):
         description="Instructions as a text or a file (.md, .txt, .j2); a Jinja2 template over `values`.",
     )
     values: Values | None = Field(None, description="What the prompt may name as {{ key }}.")
+    method: str | None = Field(
+        None,
+        min_length=1,
+        description="How the party acts, where the procedure offers several ways: a name, or ./file.py:Name.",
+    )
+    character: Character | None = Field(
+        None, description="Whom it plays: the name of a built-in character, a file (.yaml, .json), or a map."
+    )
+    style: str | None = Field(None, min_length=1, description="How the character talks; known to the method.")
     temperature: float | None = Field(None, ge=0, le=2, description="Left to the provider when not given.")
     top_p: float | None = Field(None, gt=0, le=1, description="Left to the provider when not given.")
     max_tokens: int | None = Field(

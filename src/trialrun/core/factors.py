@@ -19,7 +19,7 @@ from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.paths import Keys, Path, as_map, split
 from trialrun.core.picks import picked
-from trialrun.core.texts import Texts
+from trialrun.core.texts import Texts, is_character
 
 Data = Mapping[str, object]
 _FORMS = "give a path with its values, such as {parties.client.values.mood: [calm, tense]}"
@@ -205,7 +205,8 @@ class _Reader:
             label = together(
                 [self._label(values[index], split(dotted, self.document)) for dotted, values in lists]
             )
-            value = settings[0].value if len(settings) == 1 else label
+            is_whole = len(settings) == 1 and not is_character(settings[0].keys)
+            value = settings[0].value if is_whole else label
             drafts.append(Draft(label=label, value=value, settings=settings, at=(*places[first_path], index)))
             also[label_of(first[index])] = label
         return self._factor(drafts, also if len(lists) == 1 else {})

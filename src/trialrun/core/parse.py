@@ -8,6 +8,7 @@ Nothing here touches the disk: files are read by the caller's `read`.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import cast
 
 from trialrun.core import paths
@@ -30,9 +31,10 @@ from trialrun.core.rules import facts_of
 from trialrun.core.source import Source, plain_value, read_source
 from trialrun.core.specs import Specs
 from trialrun.core.study import Factor, Study
-from trialrun.core.texts import Listing, ReadText, Texts
+from trialrun.core.texts import Characters, Listing, ReadText, Texts
 
 Data = Mapping[str, object]
+_NOBODY: Characters = MappingProxyType({})
 _MOST_CONDITIONS = 500
 """So many conditions are tried while a file is read; contradictions in later ones are found when they are planned."""
 
@@ -47,6 +49,7 @@ def parse_study(
     listing: Listing | None = None,
     read_folder: ReadFolder | None = None,
     measures: Collection[str] | None = None,
+    characters: Characters = _NOBODY,
     home: str = ".",
 ) -> Study:
     """The study that a file describes, or StudyMistakes with all that is wrong.
@@ -56,7 +59,12 @@ def parse_study(
     """
     source = read_source(text, file=file)
     known = _Known(
-        read=read, listing=listing, read_folder=read_folder, procedures=procedures, measures=measures
+        read=read,
+        listing=listing,
+        read_folder=read_folder,
+        procedures=procedures,
+        measures=measures,
+        characters=characters,
     )
     return _Parser(source, overrides or {}, known, home).study()
 
@@ -71,13 +79,21 @@ def study_of(
     overrides: Data | None = None,
     read_folder: ReadFolder | None = None,
     measures: Collection[str] | None = None,
+    characters: Characters = _NOBODY,
     home: str = ".",
 ) -> Study:
     """The study that plain data describes: a translated plan of another tool, a Python program, an archive."""
     data, wrong = plain_data(document)
     mistakes = tuple(Mistake(what=what, file=file, fix=fix) for what, fix in wrong)
     plain_source = Source(file=file, text=source, data=data, places={}, mistakes=mistakes)
-    known = _Known(read=read, listing=None, read_folder=read_folder, procedures=procedures, measures=measures)
+    known = _Known(
+        read=read,
+        listing=None,
+        read_folder=read_folder,
+        procedures=procedures,
+        measures=measures,
+        characters=characters,
+    )
     return _Parser(plain_source, overrides or {}, known, home).study()
 
 
@@ -108,6 +124,7 @@ class _Known:
     read_folder: ReadFolder | None
     procedures: Mapping[str, ProcedureFacts]
     measures: Collection[str] | None
+    characters: Characters
 
 
 class _Parser:
@@ -135,6 +152,7 @@ class _Parser:
             self.mistakes,
             read_folder=known.read_folder,
             folders=self._settings_of_kind("folder"),
+            characters=known.characters,
         )
         for dotted in (dotted for dotted, deep in is_deep.items() if deep):
             self._open_folder(paths.split(dotted, self.document)[:2])
@@ -156,7 +174,7 @@ class _Parser:
         factors = check_levels(self.document, drafts, arrangement, self.procedures, self.mistakes)
         used = self._used_procedures(drafts)
         facts = [facts_of(name, self.procedures) for name in used]
-        check_procedures(used, self.texts, self.mistakes)
+        check_procedures({**used, **self._used_methods(drafts)}, self.texts, self.mistakes)
         check_templates(self.document, drafts, facts, self.mistakes)
         described = ProcedureFacts(measures=contents.measures)
         check_measures(self.document, [*facts, described], self.measures, self.mistakes)
@@ -236,6 +254,23 @@ class _Parser:
                 for setting in level.settings:
                     if setting.keys == ("procedure",) and isinstance(setting.value, str):
                         used.setdefault(setting.value, setting.at)
+        return used
+
+    def _used_methods(self, drafts: list[FactorDraft]) -> dict[str, Path]:
+        """Every method of a party that some condition uses, and where the file names it."""
+        used: dict[str, Path] = {}
+        for name, party in (as_map(self.document.get("parties")) or {}).items():
+            method = paths.get(party, ("method",))
+            if isinstance(method, str):
+                used[method] = ("parties", name, "method")
+        for draft in drafts:
+            for level in draft.levels:
+                for setting in level.settings:
+                    inner = ("method",) if len(setting.keys) == 2 else ()
+                    if setting.keys[:1] == ("parties",) and (setting.keys[2:] or inner) == ("method",):
+                        method = paths.get(setting.value, inner)
+                        if isinstance(method, str):
+                            used.setdefault(method, (*setting.at, *inner))
         return used
 
     def _fill_settings(self, drafts: list[FactorDraft]) -> None:

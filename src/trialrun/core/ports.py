@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from trialrun.core.calls import Call, Message, Parsed, RawReply, Reply, Request, Tool, Usage
 from trialrun.core.facts import Entry, Fact, RequestDelta, Settled, StudyFact, TrialFact
 from trialrun.core.state import TrialState
-from trialrun.core.study import Party, Price, Trial
+from trialrun.core.study import Party, Price, Spec, Trial
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -42,6 +42,11 @@ class Lab(Protocol):
     @property
     def turn(self) -> int:
         """The number of the current turn; 0 before the first."""
+        ...
+
+    @property
+    def spec(self) -> Spec:
+        """What is in force in the current turn: a fork's own values from its turn on, its source's before."""
         ...
 
     @property

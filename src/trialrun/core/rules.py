@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from trialrun.core.catalogue import UNDESCRIBED, ProcedureFacts, SettingFacts
+from trialrun.core.catalogue import UNDESCRIBED, MethodFacts, ProcedureFacts, SettingFacts
 from trialrun.core.near import pick
 from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, dotted
@@ -15,6 +15,7 @@ from trialrun.core.paths import Path, dotted
 Data = Mapping[str, object]
 _FROM_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_][A-Za-z0-9_]*)\Z")
 _MODEL_ONLY = ("temperature", "top_p", "max_tokens", "stop", "params")
+_OF_METHODS = ("method", "character", "style")
 _NOTHING: Data = {}
 
 
@@ -57,6 +58,9 @@ def procedure_objections(
             yield Objection(("procedure",), f"there is no procedure `{procedure}`", fix)
         return
     yield from _of_parties(str(procedure), facts, part)
+    if not facts.are_settings_free:
+        for name, party in _maps(part, "parties"):
+            yield from _of_method(str(procedure), facts.parties.methods.get(name), ("parties", name), party)
     others = [facts_of(name, catalogue) or facts for name in varied]
     if not any(other.are_settings_free for other in (facts, *others)):
         known = {key: setting for other in (*others, facts) for key, setting in other.settings.items()}
@@ -68,7 +72,12 @@ def procedure_objections(
 def _of_party(path: Path, party: Data) -> Iterator[Objection]:
     name = f"parties.{path[1]}"
     given = [kind for kind in ("model", "human", "script") if party.get(kind) is not None]
-    if not given:
+    if not given and party.get("method") is not None:
+        for key in _MODEL_ONLY:
+            if party.get(key) is not None:
+                what = f"`{name}.{key}` means nothing for a party without a model"
+                yield Objection((*path, key), what, f"remove `{key}`, or add `model`", at_key=True)
+    elif not given:
         yield Objection(
             path,
             f"`{name}` has no model, human or script",
@@ -132,6 +141,51 @@ def _of_parties(procedure: str, facts: ProcedureFacts, part: Data) -> Iterator[O
     if most is not None and len(names) > most:
         what = f"the procedure `{procedure}` takes at most {most} parties, and there are {len(names)}"
         yield Objection(("parties",), what, "remove some, or use another procedure", at_key=True)
+
+
+def _of_method(
+    procedure: str, methods: Mapping[str, MethodFacts] | None, path: Path, party: Data
+) -> Iterator[Objection]:
+    """A method that does not exist, and a character or a style that does not suit it."""
+    name = f"parties.{path[1]}"
+    if not methods:
+        for key in _OF_METHODS:
+            if party.get(key) is not None:
+                what = f"`{name}.{key}` means nothing to the procedure `{procedure}`"
+                yield Objection((*path, key), what, f"remove `{key}`", at_key=True)
+        return
+    method = party.get("method")
+    if not isinstance(method, str):
+        given = [key for key in _OF_METHODS if party.get(key) is not None]
+        for key in given if method is None else ():
+            what = f"`{name}.{key}` needs `{name}.method`"
+            yield Objection((*path, key), what, f"add `method: ...`; {pick('', methods)}", at_key=True)
+    elif method in methods:
+        yield from _of_known_method(method, methods[method], path, party)
+    elif place_of_procedure(method) is None:
+        fix = pick(method, methods, otherwise="write ./file.py:Name for your own")
+        yield Objection((*path, "method"), f"`{name}` cannot have the method `{method}`", fix)
+
+
+def _of_known_method(method: str, facts: MethodFacts, path: Path, party: Data) -> Iterator[Objection]:
+    name = f"parties.{path[1]}"
+    if facts.needs and party.get(facts.needs) is None:
+        fix = "add `model: provider/model`" if facts.needs == "model" else "add `script: [first line, ...]`"
+        yield Objection(path, f"the method `{method}` of `{name}` needs a {facts.needs}", fix)
+    character, style = party.get("character"), party.get("style")
+    kind = cast("Data", character).get("kind") if isinstance(character, Mapping) else None
+    if facts.character and character is None:
+        fix = f"add `character: ...`, the name of one of kind `{facts.character}` or a file"
+        yield Objection(path, f"the method `{method}` of `{name}` needs a character", fix)
+    elif facts.character and kind is not None and kind != facts.character:
+        what = f"the method `{method}` of `{name}` plays characters of kind `{facts.character}`, not `{kind}`"
+        yield Objection((*path, "character"), what, "choose another character, or another method")
+    if isinstance(style, str) and style not in facts.styles:
+        fix = pick(style, facts.styles, otherwise="remove `style`") if facts.styles else "remove `style`"
+        yield Objection((*path, "style"), f"the method `{method}` has no style `{style}`", fix)
+    if character is not None and not facts.character:
+        what = f"the method `{method}` of `{name}` plays no character"
+        yield Objection((*path, "character"), what, "remove `character`", at_key=True)
 
 
 def _of_settings(

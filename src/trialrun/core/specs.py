@@ -5,13 +5,13 @@ changing what a trial is.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
 from trialrun.core import identity, paths
 from trialrun.core.errors import Mistake, StudyMistakes, UsageError
-from trialrun.core.rules import party_objections
+from trialrun.core.rules import party_objections, place_of_procedure
 from trialrun.core.study import Condition, Judge, Level, Party, PartyKind, Spec, Study
 
 Data = Mapping[str, object]
@@ -84,8 +84,13 @@ class Specs:
             settings=MappingProxyType(cast("dict[str, object]", document.get("settings", {}))),
             measures=self._measures,
             document=document,
-            fingerprint=identity.digest([document, self._code[procedure]]),
+            fingerprint=identity.digest([document, self._code[procedure], *self._methods(parties.values())]),
         )
+
+    def _methods(self, parties: Iterable[Data]) -> list[str]:
+        """Marks of the code of methods that are the user's own."""
+        own = sorted({str(party["method"]) for party in parties if is_own_method(party.get("method"))})
+        return [self._code_fingerprint(name) for name in own]
 
     def _put(self, document: Data, level: Level) -> Data:
         for dotted, value in level.sets:
@@ -94,6 +99,22 @@ class Specs:
                 keys = self._keys[dotted] = paths.split(dotted, self._base)
             document = paths.put(document, keys, value)
         return document
+
+
+def is_own_method(method: object) -> bool:
+    """Whether a party's method is code of the user (`./file.py:Name`)."""
+    return isinstance(method, str) and place_of_procedure(method) is not None
+
+
+def own_methods(document: Data) -> set[str]:
+    """Every method from a file of the user that some condition of a resolved document uses."""
+    parties = paths.as_map(document.get("parties")) or {}
+    found = [paths.get(party, ("method",)) for party in parties.values()]
+    for factor in (paths.as_map(document.get("factors")) or {}).values():
+        for sets in (paths.as_map(paths.get(factor, ("levels",))) or {}).values():
+            for dotted, value in (paths.as_map(sets) or {}).items():
+                found += [value] if dotted.endswith(".method") else [paths.get(value, ("method",))]
+    return {str(method) for method in found if is_own_method(method)}
 
 
 def party_of(name: str, data: Data) -> Party:

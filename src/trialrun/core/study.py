@@ -22,6 +22,11 @@ class Party:
     model: str = ""
     prompt: str = ""
     values: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    method: str = ""
+    """How it acts, where the procedure offers several ways; empty: the procedure's own choice."""
+    character: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    """Whom it plays, as plain data. What of it others may know, the procedure says."""
+    style: str = ""
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int = 1024

@@ -1,7 +1,8 @@
 """Texts of a study that may stand in files of their own, and the names that a template asks for.
 
 Reading is the caller's: `read` gives a file's text or None. A prompt, a judge's question and a setting that is a text
-is a file when it is one line and ends with .md, .txt or .j2.
+is a file when it is one line and ends with .md, .txt or .j2. A character is data: the name of one that comes with
+Trialrun, or a file that ends with .yaml, .yml or .json.
 """
 
 import re
@@ -10,14 +11,19 @@ from typing import cast
 
 from trialrun.core.folders import ReadFolder, folder_of
 from trialrun.core.mistakes import Mistakes
-from trialrun.core.near import nearest
-from trialrun.core.paths import Keys, Path, dotted
+from trialrun.core.near import nearest, pick
+from trialrun.core.paths import Keys, Path, as_map, dotted
+from trialrun.core.source import read_source
 
 ReadText = Callable[[str], str | None]
 Listing = Callable[[], Iterable[str]]
 """The files that a study file could mean, spelled as it would spell them."""
 
+Characters = Mapping[str, Mapping[str, object]]
+"""The characters that come with Trialrun, by name."""
+
 _ENDINGS = (".md", ".txt", ".j2")
+_DATA_ENDINGS = (".yaml", ".yml", ".json")
 
 
 class Texts:
@@ -32,6 +38,7 @@ class Texts:
         *,
         read_folder: ReadFolder | None = None,
         folders: Collection[str] = (),
+        characters: Characters | None = None,
     ) -> None:
         self._read = read
         self._listing = listing
@@ -39,6 +46,7 @@ class Texts:
         self._read_folder = read_folder
         self._folders = folders
         self._mistakes = mistakes
+        self._characters: Characters = characters or {}
         self._known: dict[str, str | None] = {}
         self.sources: dict[str, str] = {}
 
@@ -53,7 +61,9 @@ class Texts:
                 return False
 
     def is_file(self, value: object, keys: Keys) -> bool:
-        return isinstance(value, str) and self.is_slot(keys) and is_file_name(value)
+        if not isinstance(value, str):
+            return False
+        return is_data_file(value) if is_character(keys) else self.is_slot(keys) and is_file_name(value)
 
     def is_folder_name(self, value: object, keys: Keys) -> bool:
         """Whether the value names a folder whose files are still to be read."""
@@ -63,6 +73,8 @@ class Texts:
 
     def resolved(self, value: object, keys: Keys, path: Path) -> object:
         """The value with the texts of files in place of their names. `path` is where the file spells it."""
+        if isinstance(value, str) and is_character(keys):
+            return self._character_of(value, path)
         if isinstance(value, str) and self.is_file(value, keys):
             return self._text_of(value, path)
         if isinstance(value, str) and self.is_folder_name(value, keys):
@@ -116,6 +128,38 @@ class Texts:
             self._mistakes.add(f"`{name}/{one}` and `{name}/{other}` have one name", path, "rename one")
         self.sources[dotted(path)] = name
         return dict(folder.data)
+
+    def _character_of(self, name: str, path: Path) -> object:
+        """The character as data; the name itself, with a mistake noted, when there is none."""
+        self.sources[dotted(path)] = name
+        if not is_data_file(name):
+            known = self._characters.get(name)
+            if known is not None:
+                return dict(known)
+            fix = pick(name, self._characters, otherwise="name a file that ends with .yaml or .json")
+            self._mistakes.add(f"there is no character `{name}`", path, fix)
+            return {}
+        text = self.read(name)
+        if text is None:
+            fix = self.missing_fix(name, "create it beside the study file")
+            self._mistakes.add(f"there is no file `{name}`", path, fix)
+            return {}
+        source = read_source(text, file=name)
+        self._mistakes.graft(path, source)
+        if not source.mistakes and not as_map(source.data):
+            what = f"`{name}` is no character"
+            self._mistakes.add(what, path, "a character is a map: `name: ...`, and so on")
+        return as_map(source.data) or {}
+
+
+def is_character(keys: Keys) -> bool:
+    """Whether a character stands at this path."""
+    return len(keys) == 3 and (keys[0], keys[2]) == ("parties", "character")
+
+
+def is_data_file(text: str) -> bool:
+    """One line that ends like a file of data."""
+    return "\n" not in text and text.lower().endswith(_DATA_ENDINGS)
 
 
 def is_file_name(text: str) -> bool:

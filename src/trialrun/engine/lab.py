@@ -19,7 +19,7 @@ from trialrun.core import facts as f
 from trialrun.core.calls import Call, Message, Reply, Request, Tool
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Utterance
-from trialrun.core.study import Party
+from trialrun.core.study import Party, Spec
 from trialrun.engine import repairs, templates
 from trialrun.engine.bearings import Bearings
 from trialrun.engine.record import what_changed
@@ -52,6 +52,11 @@ class StudyLab:
     @property
     def turn(self) -> int:
         return self._sitting.turn
+
+    @property
+    def spec(self) -> Spec:
+        """What is in force in the current turn."""
+        return self._sitting.spec
 
     @property
     def transcript(self) -> Sequence[Utterance]:
