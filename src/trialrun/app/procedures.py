@@ -15,6 +15,8 @@ from trialrun.core.identity import text_hash
 from trialrun.core.ports import Procedure
 from trialrun.engine.trials import Plain
 from trialrun.procedures import conversation, questions, scenario
+from trialrun.procedures.therapy import prompts as therapy_prompts
+from trialrun.procedures.therapy import session as therapy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +26,8 @@ class Kind:
     facts: ProcedureFacts
     make: Callable[[], Procedure]
     fingerprint: str
+    material: Callable[[], str] | None = None
+    """Mark of the texts that a built-in procedure brings along: a changed prompt is a changed plan."""
     source: str = ""
     """The code, for the archive; empty for the built-in ones, whose version is the package's."""
 
@@ -57,6 +61,7 @@ class Procedures:
         self._kinds: dict[str, Kind] = dict(BUILT_IN)
         for name, function in (given or {}).items():
             self._kinds[name] = _kind_of(function, _source_of(function))
+        self._kinds.setdefault("therapy", self._therapy())
 
     @property
     def facts(self) -> dict[str, ProcedureFacts]:
@@ -78,7 +83,22 @@ class Procedures:
         return self.kind(name).make()
 
     def fingerprint(self, name: str) -> str:
-        return self.kind(name).fingerprint
+        kind = self.kind(name)
+        return kind.fingerprint if kind.material is None else f"{kind.fingerprint}/{kind.material()}"
+
+    def _therapy(self) -> Kind:
+        """The one procedure whose parties may have methods from files of the user."""
+        return Kind(
+            facts=therapy.FACTS,
+            make=lambda: therapy.Therapy(load=self._method),
+            fingerprint=f"therapy/{therapy.VERSION}",
+            material=therapy_prompts.mark,
+        )
+
+    def _method(self, name: str) -> object:
+        """What the user's file has under this name: a class with a `speak`."""
+        kind = self.kind(name) if ":" in name else None
+        return None if kind is None else kind.make
 
 
 def _from_file(home: Path, name: str) -> Kind:

@@ -15,6 +15,7 @@ from trialrun.core.folders import ENDINGS
 from trialrun.core.parse import parse_study
 from trialrun.core.specs import Specs
 from trialrun.core.study import Study
+from trialrun.procedures.therapy.shelf import SHELF
 
 Lane = Literal["live", "rehearsal"]
 RESULTS = "results"
@@ -86,6 +87,7 @@ def plan_of(
         procedures=procedures.facts,
         overrides=overrides,
         measures=MEASURES,
+        characters=SHELF,
         home=str(home),
     )
     if any(model.startswith("rehearsal/") for model in models_of(study)):
@@ -217,7 +219,7 @@ def _names_below(home: Path, *, most: int = 500) -> list[str]:
         names += [
             str((Path(folder) / name).relative_to(home))
             for name in files
-            if name.endswith((".md", ".txt", ".j2", ".yaml", ".jsonl"))
+            if name.endswith((".md", ".txt", ".j2", ".yaml", ".yml", ".json", ".jsonl"))
         ]
         if len(names) > most:
             break

@@ -1,0 +1,415 @@
+"""Therapy sessions through the doors: who hears what, how they end, what is logged, and that they can be repeated."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.support import facts, run, states, tables
+from tests.therapy.sessions import CASTS, client, far_end, session, talk_of, therapist
+from trialrun.app.answers import answer, open_questions
+from trialrun.app.clock import SystemClock
+from trialrun.app.exits import Exit
+from trialrun.app.forks import fork
+from trialrun.app.running import Options
+from trialrun.app.verifying import verify
+from trialrun.core import facts as f
+from trialrun.core.calls import Call
+from trialrun.procedures.therapy.actors import SILENCE, bare
+from trialrun.procedures.therapy.registry import METHODS
+from trialrun.procedures.therapy.shelf import SHELF
+from trialrun.providers.rehearsal.provider import RehearsalProvider
+from trialrun.store.archive import Archive
+from trialrun.store.journal import SqliteJournal
+from trialrun.testing.faults import Crash, CrashingJournal
+
+
+def texts(call: Call) -> str:
+    return "\n".join(message.text for message in call.request.messages)
+
+
+def logged(plan: Any, party: str = "client") -> list[dict[str, Any]]:
+    (trial,) = [name for name in states(plan) if "-f" not in name]
+    return [
+        dict(fact.values)
+        for fact in facts(plan, trial)
+        if isinstance(fact, f.StateLogged) and fact.party == party
+    ]
+
+
+async def test_a_turn_is_an_utterance_of_the_therapist_and_an_answer(tmp_path: Path):
+    provider = far_end()
+    plan = session(tmp_path)
+    assert (await run(plan, provider)).exit is Exit.DONE
+    assert talk_of(plan) == [
+        (party, f"{party} says {turn}") for turn in (1, 2, 3) for party in ("therapist", "client")
+    ]
+    (state,) = states(plan).values()
+    assert (state.end_reason, state.values, state.turns) == ("max_turns", {"turns": 3}, 3)
+    first, answer_ = provider.calls[:2]
+    assert "Mara has come in" in first.request.messages[-1].text
+    assert answer_.request.messages[1].text.startswith("therapist says 1")
+
+
+async def test_the_therapist_alone_is_told_how_many_turns_are_left(tmp_path: Path):
+    provider = far_end()
+    plan = session(tmp_path, settings={"remind_turns": 2})
+    await run(plan, provider)
+    told = [texts(call) for call in provider.calls if call.party == "therapist"]
+    assert ["turns left" in text for text in told] == [False, True, True]
+    assert "turns left, this one included: 1." in told[2]
+    assert "included: 2." not in told[2], "a reminder is in no history"
+    assert not any("turns left" in texts(call) for call in provider.calls if call.party == "client")
+    assert not any("turns left" in text for _, text in talk_of(plan))
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [("END", 4), ("exit", 4), ("It was good to talk.\n[END]", 5)],
+)
+async def test_an_end_word_of_the_therapist_ends_it_and_is_no_part_of_the_talk(
+    tmp_path: Path, said: str, kept: int
+):
+    provider = far_end(lambda call: said if call.party == "therapist" and call.turn == 3 else "Well.")
+    plan = session(tmp_path, settings={"max_turns": 9})
+    await run(plan, provider)
+    (state,) = states(plan).values()
+    assert (state.end_reason, state.values["turns"]) == ("ended_by:therapist", 2)
+    talk = [text for _, text in talk_of(plan)]
+    assert len(talk) == kept
+    assert not {"END", "exit", "[END]"} & set(" ".join(talk).split())
+
+
+async def test_a_name_before_an_utterance_is_taken_off_and_silence_is_written_down(tmp_path: Path):
+    said = {"therapist": "Therapist: How are you?", "client": "**Client:** Mara: Bad. Note: worse."}
+    plan = session(tmp_path / "named")
+    await run(plan, far_end(lambda call: said[call.party]))
+    assert talk_of(plan)[:2] == [("therapist", "How are you?"), ("client", "Bad. Note: worse.")]
+    plan = session(tmp_path / "silent")
+    assert (await run(plan, far_end(lambda call: "" if call.party == "client" else "Hm?"))).exit is Exit.DONE
+    assert talk_of(plan)[1] == ("client", SILENCE)
+    assert bare("Clients: a word of its own") == "Clients: a word of its own"
+
+
+async def test_directions_are_in_one_request_and_in_no_history(tmp_path: Path):
+    provider = far_end()
+    plan = session(tmp_path, one=client("consistentMI"), settings={"max_turns": 4})
+    await run(plan, provider)
+    replies = [call for call in provider.calls if call.party == "client" and call.purpose == "reply"]
+    assert len(replies) == 4
+    for call in replies:
+        directed = [message for message in call.request.messages if "[Stage direction" in message.text]
+        assert directed == [call.request.messages[-1]]
+    beside = [call for call in provider.calls if call.party == "client" and call.request.schema]
+    assert beside
+    assert not any("[Stage direction" in texts(call) for call in beside), (
+        "classifiers read the talk as it was"
+    )
+    assert not any("[Stage direction" in text for _, text in talk_of(plan))
+
+
+@pytest.mark.parametrize("method", [*CASTS, "basic"])
+async def test_every_client_and_every_model_is_asked_as_the_study_says(tmp_path: Path, method: str):
+    one = client(method, model="x/other", temperature=0.3, max_tokens=77, prompt="Mind {{ partner }}.")
+    provider = far_end()
+    plan = session(tmp_path, one=one, other=therapist(values={"name": "Dr Ito"}))
+    assert (await run(plan, provider)).exit is Exit.DONE
+    calls = [call for call in provider.calls if call.party == "client"]
+    assert calls
+    for call in calls:
+        assert call.request.model == "x/other"
+        assert (call.request.temperature, call.request.max_tokens) == (0.3, 77)
+    spoken = [call for call in calls if call.request.schema is None]
+    assert all(call.request.messages[0].text.endswith("Mind Dr Ito.") for call in spoken)
+
+
+@pytest.mark.parametrize("style", METHODS["client"]["patientPsi"].facts.styles)
+async def test_each_style_has_a_prompt_and_one_limit_of_its_own(tmp_path: Path, style: str):
+    provider = far_end()
+    plan = session(tmp_path, one=client(style=style), settings={"max_turns": 1})
+    await run(plan, provider)
+    limits = {"verbose": 8, "upset": 3, "reserved": 3}
+    system = provider.calls[1].request.messages[0].text
+    assert f"in at most {limits.get(style, 5)} sentences" in system
+    assert system.count("sentences") == 1, "no second limit contradicts it"
+    assert logged(plan) == [{"style": style, "openness": "open"}]
+
+
+async def test_patient_psi_opens_up_over_the_session(tmp_path: Path):
+    plan = session(tmp_path, settings={"max_turns": 8})
+    await run(plan, far_end())
+    assert [state["openness"] for state in logged(plan)] == ["guarded"] * 2 + ["warming"] * 2 + ["open"] * 4
+
+
+async def test_roleplay_doh_revises_only_what_breaks_a_principle(tmp_path: Path):
+    def check(call: Call) -> Any:
+        return {"answers": [{"reason": "r", "holds": call.turn != 2}]}
+
+    provider = far_end(check=check)
+    plan = session(tmp_path, one=client("roleplayDoh"))
+    await run(plan, provider)
+    made = [(call.turn, call.purpose) for call in provider.calls if call.party == "client"]
+    assert [purpose for turn, purpose in made if turn == 1] == ["draft", "principles", "check"]
+    assert [purpose for turn, purpose in made if turn == 2] == ["draft", "principles", "check", "revision"]
+    assert [state["revised"] for state in logged(plan)] == [False, True, False]
+    none = far_end(principles={"questions": []})
+    plan = session(tmp_path / "none", one=client("roleplayDoh"))
+    await run(plan, none)
+    assert sum(call.party == "client" for call in none.calls) == 6, "nothing applies, nothing is checked"
+
+
+async def test_the_levels_of_sim_patient_move_by_two_at_most(tmp_path: Path):
+    jump = {"reason": "r", "control": 1, "efficacy": 10, "awareness": 3, "reward": 7}
+    plan = session(tmp_path, one=client("simPatient"))
+    await run(plan, far_end(levels=jump))
+    seen = [(state["control"], state["efficacy"], state["awareness"]) for state in logged(plan)]
+    assert seen == [(6, 6, 3), (4, 8, 3), (2, 10, 3)], "from 8, 4 and 3"
+
+
+async def test_a_script_and_a_rule_based_therapist_need_no_model(tmp_path: Path):
+    one = {"script": ["Hi.", "I can't sleep because of this thing.", "My sister says so."]}
+    plan = session(tmp_path, one=one, other=therapist("eliza") | {"model": "x/t"}, settings={"max_turns": 9})
+    provider = far_end()
+    await run(plan, provider)
+    assert provider.calls == []
+    (state,) = states(plan).values()
+    assert state.end_reason == "script_ended:client"
+    said = [text for party, text in talk_of(plan) if party == "therapist"]
+    assert "sleep" in said[2]
+    assert "sister" in said[3]
+
+
+async def test_a_human_on_either_side_parks_the_trial_and_goes_on(tmp_path: Path):
+    plan = session(tmp_path, one={"human": True}, other=therapist("user"), settings={"max_turns": 2})
+    said: list[str] = []
+    while (await run(plan, far_end())).exit is Exit.PARKED:
+        (question,) = open_questions(plan.folder)
+        said.append(question.question)
+        await answer(plan.folder, question, f"Line {len(said)}.", by="a person")
+    assert [text for _, text in talk_of(plan)] == ["Line 1.", "Line 2.", "Line 3.", "Line 4."]
+    assert said[1] == "Line 1."
+    assert "turns left" in said[2], "the reminder reaches a human therapist too"
+    assert "turns left" not in said[3]
+
+
+async def test_the_mi_therapist_greets_explores_and_refines(tmp_path: Path):
+    scores = iter([3, 5, 9, 9, 9])
+    provider = far_end(feedback=lambda call: {"feedback": "Warmer.", "score": next(scores)})
+    plan = session(tmp_path, one=client("consistentMI"), other=therapist("MI"), settings={"max_turns": 3})
+    await run(plan, provider)
+    made = [(call.turn, call.purpose) for call in provider.calls if call.party == "therapist"]
+    assert not [purpose for turn, purpose in made if turn == 1], "the greeting needs no model"
+    second = [purpose for turn, purpose in made if turn == 2]
+    assert second == [
+        *("stage", "choose_strategies", "first_topic"),
+        *("candidate", "candidate", "candidate", "selection"),
+        *("feedback", "refinement", "feedback", "refinement", "feedback"),
+    ]
+    third = [purpose for turn, purpose in made if turn == 3]
+    assert "next_topic" in third
+    first, later = logged(plan, "therapist")
+    assert (first["topics"], first["score"], first["rounds"]) == (["health"], 9, 3)
+    assert (later["rounds"], later["strategies"]) == (1, ["affirm", "reflect_simple"])
+    asked = next(call for call in provider.calls if call.purpose == "stage")
+    assert "to drink less alcohol" in texts(asked), "the goal is the client's"
+
+
+async def test_whoever_is_off_topic_too_long_is_left(tmp_path: Path):
+    plan = session(
+        tmp_path,
+        one=client("consistentMI"),
+        settings={"max_turns": 20, "patience_turns": 2, "remind_turns": 0},
+    )
+    provider = far_end(topic={"topic": "examinations"})
+    await run(plan, provider)
+    (state,) = states(plan).values()
+    assert (state.end_reason, state.values["turns"]) == ("client_terminated", 7), "2 of patience and 5 errors"
+    found = logged(plan)
+    assert [each["off_topic"] for each in found] == [0, 0, 1, 2, 3, 4, 5]
+    assert found[-1]["action"] == "terminate"
+    assert found[0]["receptivity"] > found[-1]["receptivity"], "receptivity moves"
+    kept = session(
+        tmp_path / "kept",
+        one=client("consistentMI"),
+        settings={"patience_turns": 2, "receptivity_drift": 0, "max_turns": 4},
+    )
+    await run(kept, far_end(topic={"topic": "examinations"}))
+    assert {each["receptivity"] for each in logged(kept)} == {2.6}
+
+
+async def test_a_motive_that_is_met_leads_through_the_stages_to_action(tmp_path: Path):
+    likely = {"hesitate": 100, "plan": 100, "accept": 1}
+
+    def action(call: Call) -> Any:
+        properties: Any = (call.request.schema or {})["properties"]
+        return {name: likely.get(name, 0) for name in properties}
+
+    provider = far_end(
+        lambda call: "And what else?" if call.party == "therapist" else "Hm.",
+        topic={"topic": "being an example"},
+        motive={"answer": True},
+        item=lambda call: {"answer": "card evening" in texts(call)},
+        action=action,
+    )
+    plan = session(tmp_path, one=client("consistentMI"), settings={"max_turns": 8})
+    await run(plan, provider)
+    found = logged(plan)
+    stages = [each["stage"] for each in found]
+    assert stages == ["motivation", *["contemplation"] * 3, *["preparation"] * 2, *["action"] * 2]
+    assert found[0]["action"] == "acknowledge"
+    assert "card evening" in found[1]["item"], "the first item that answers the question"
+    assert [each["beliefs_left"] for each in found[:4]] == [3, 2, 1, 0]
+    assert [each["plans_left"] for each in found[4:6]] == [1, 0]
+    assert len({each["item"] for each in found[1:6]}) == 5, "nothing is used twice"
+
+
+async def test_topics_by_words_need_no_call(tmp_path: Path):
+    provider = far_end(lambda call: "Let us talk about your children and being a role model for them.")
+    plan = session(tmp_path, one=client("consistentMI"), settings={"topic_reader": "words"})
+    await run(plan, provider)
+    assert not any(call.purpose == "topic" for call in provider.calls)
+    assert logged(plan)[0]["topic"] == "being an example"
+    assert logged(plan)[0]["engagement"] == 4
+
+
+SIDES = [("client", name) for name in (*CASTS, "basic")] + [
+    ("therapist", name) for name in ("CBT", "MI", "basic", "bad", "eliza")
+]
+
+
+@pytest.mark.parametrize(("side", "method"), SIDES)
+async def test_the_calls_of_every_turn_are_within_what_the_method_declares(
+    tmp_path: Path, side: str, method: str
+):
+    low, high = METHODS[side][method].facts.calls
+    parties = {"one": client(method)} if side == "client" else {"other": therapist(method)}
+    plan = session(tmp_path, lane="rehearsal", replicates=6, settings={"max_turns": 6}, **parties)
+    provider = RehearsalProvider()
+    assert (await run(plan, provider)).exit is Exit.DONE
+    with Archive(plan.folder) as archive:
+        rows = [row for row in archive.calls() if row.party == side and row.purpose != "repair"]
+    turns = {(state.id, turn) for state in states(plan).values() for turn in range(1, state.turns + 1)}
+    counts = [sum((row.trial, row.turn) == place for row in rows) for place in turns]
+    assert low <= min(counts)
+    assert max(counts) <= high
+    if high > low and method != "consistentMI":
+        assert len(set(counts)) > 1, "the range is no empty promise"
+
+
+@pytest.mark.parametrize("method", CASTS)
+async def test_two_runs_are_the_same_at_any_number_of_open_trials(tmp_path: Path, method: str):
+    found = []
+    for folder, open_trials in (("one", 1), ("many", 8)):
+        plan = session(
+            tmp_path / folder,
+            one=client(method),
+            other=therapist("MI"),
+            lane="rehearsal",
+            replicates=4,
+            settings={"max_turns": 4},
+            limits={"open_trials": open_trials},
+        )
+        assert (await run(plan, RehearsalProvider(), Options())).exit is Exit.DONE
+        with Archive(plan.folder) as archive:
+            states_ = sorted((row.trial, row.turn, row.party, repr(row.values)) for row in archive.states())
+        found.append((tables(plan), states_))
+        assert not (await verify(plan)).differences
+    assert found[0] == found[1]
+    texts_ = [row[3] for row in found[0][0]["messages"]]
+    assert len(set(texts_)) > len(texts_) / 2, "replicates are no copies of each other"
+
+
+async def test_another_seed_draws_otherwise(tmp_path: Path):
+    def actions(folder: Path, seed: int) -> Any:
+        return session(folder, one=client("consistentMI"), seed=seed, settings={"max_turns": 12})
+
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        plan = actions(tmp_path / name, seed)
+        await run(plan, far_end())
+        found.append([each["action"] for each in logged(plan)])
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"parties.client.temperature": 0.9},
+        {"parties.client.character": dict(SHELF["beatriz"])},
+        {"parties.therapist.method": "bad"},
+        {"settings.max_turns": 6},
+        {"settings.max_turns": 3},
+    ],
+    ids=["temperature", "character", "method", "longer", "shorter"],
+)
+async def test_a_fork_at_a_turn_changes_what_comes_after_it_and_nothing_before(
+    tmp_path: Path, changed: dict[str, Any]
+):
+    plan = session(tmp_path, one=client("consistentMI"), settings={"max_turns": 5})
+    await run(plan, far_end())
+    (source,) = states(plan)
+    id_ = await fork(plan, source, turn=3, overrides=changed)
+    provider = far_end(lambda call: f"{call.party} says anew {call.turn}")
+    assert (await run(plan, provider)).exit is Exit.DONE
+    assert {call.turn for call in provider.calls} == set(
+        range(3, int(changed.get("settings.max_turns", 5)) + 1)
+    )
+    with Archive(plan.folder) as archive:
+        said = [row.text for row in archive.messages() if row.trial == id_]
+    assert not (await verify(plan)).differences
+    assert "therapist says anew 3" in said
+    asked = (
+        provider.calls[0]
+        if "therapist" in str(changed)
+        else next(call for call in provider.calls if call.party == "client" and call.purpose == "reply")
+    )
+    if "parties.client.temperature" in changed:
+        assert asked.request.temperature == 0.9
+    if "parties.client.character" in changed:
+        assert "You are Beatriz" in texts(asked)
+    if "parties.therapist.method" in changed:
+        assert "poor therapist" in texts(asked)
+
+
+@pytest.mark.parametrize("write", range(3, 60, 7))
+async def test_a_session_that_is_cut_anywhere_goes_on_as_if_nothing_had_been(tmp_path: Path, write: int):
+    parts: dict[str, Any] = {"one": client("consistentMI"), "other": therapist("MI")}
+    whole = session(tmp_path / "whole", **parts)
+    await run(whole, far_end())
+    plan, provider = session(tmp_path / "cut", **parts), far_end()
+    inside = SqliteJournal.open(plan.folder, clock=SystemClock())
+    with contextlib.suppress(Crash):
+        await run(plan, provider, journal=CrashingJournal(inside, write=write, edge="after"))
+    inside.abandon()
+    with Archive(plan.folder) as archive:
+        paid = {f"{call.trial}/{call.at}" for call in archive.calls() if call.status == "settled"}
+    sent = len(provider.calls)
+    assert (await run(plan, provider)).exit is Exit.DONE
+    assert paid.isdisjoint(call.place for call in provider.calls[sent:])
+    assert tables(plan) == tables(whole)
+
+
+async def test_a_method_of_the_users_own_is_a_class_with_a_speak(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        '''class Echo:
+    """Says what it hears, twice."""
+
+    def __init__(self, party):
+        self.times = 0
+
+    async def speak(self, scene, lab):
+        self.times += 1
+        lab.state("client", times=self.times)
+        return f"{scene.heard(lab)} {scene.heard(lab)}"
+''',
+        encoding="utf-8",
+    )
+    one = {"model": "x/c", "method": "./mine.py:Echo"}
+    plan = session(tmp_path, one=one)
+    assert (await run(plan, far_end())).exit is Exit.DONE
+    assert talk_of(plan)[1] == ("client", "therapist says 1 therapist says 1")
+    assert [state["times"] for state in logged(plan)] == [1, 2, 3]
+    assert (plan.folder / "code/mine.py").exists(), "the archive keeps the code"
+    assert not (await verify(plan)).differences
