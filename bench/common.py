@@ -31,6 +31,9 @@ class OnePrice:
     def price_of(self, model: str) -> Price:
         return Price(input=Decimal("0.25"), output=Decimal(2))
 
+    def batch_price_of(self, model: str) -> Price:
+        return self.price_of(model)
+
 
 def study(folder: Path, *, trials: int, turns: int, open_trials: int) -> Plan:
     """Two conditions; `turns` 0 asks one question, else a conversation."""

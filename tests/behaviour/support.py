@@ -38,6 +38,9 @@ class OnePrice:
     def price_of(self, model: str) -> Price:
         return self._price
 
+    def batch_price_of(self, model: str) -> Price:
+        return self.price_of(model)
+
 
 async def one_question(trial: Trial, lab: Lab) -> dict[str, object]:
     """The smallest procedure."""

@@ -105,6 +105,9 @@ class OnePrice:
     def price_of(self, model: str) -> Price:
         return self.price
 
+    def batch_price_of(self, model: str) -> Price:
+        return self.price_of(model)
+
 
 class Fuzzed(Scripted):
     """Bills anything up to the limits that the request set, and sometimes does not say how much."""

@@ -26,6 +26,8 @@ _NOT_OF_TRIALS = (
     "budget_usd",
     "limits",
     "rehearsal",
+    "lane",
+    "batch",
     "question",
     "notice",
     "prices",

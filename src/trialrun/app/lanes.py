@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from trialrun.app.studies import Plan, models_of
+from trialrun.core.batches import BatchRoute
 from trialrun.core.ports import Clock, Provider
 from trialrun.providers.prices import GenaiPrices
 from trialrun.providers.rehearsal import RehearsalProvider
@@ -33,23 +34,32 @@ class Lanes:
 
     def route(self, model: str) -> Provider:
         """The provider of a model."""
+        return self._opened().provider_of(model)
+
+    def batch_route(self, model: str) -> BatchRoute:
+        """The batch API of the model's provider."""
+        return self._opened().batch_route_of(model)
+
+    def _opened(self) -> "Providers":
         if self._providers is None:
             # The HTTP client takes a while to import, and a plan has no need for it.
             from trialrun.providers.registry import Providers
 
             self._providers = Providers(
-                self._plan.lane,
+                "rehearsal" if self._plan.lane == "rehearsal" else "live",
                 settings=os.environ,
                 clock=self._clock,
                 rehearsal=self._plan.study.rehearsal,
                 concurrency=self._plan.study.limits.open_trials,
             )
-        return self._providers.provider_of(model)
+        return self._providers
 
     def check(self) -> None:
         """Every model of the study finds its provider, and the provider its key, before anything is spent."""
         for model in sorted(models_of(self._plan.study)):
             self.route(model)
+            if self._plan.lane == "batch":
+                self.batch_route(model)
 
 
 def rehearsing(*, length_quantile: float | None = None) -> Provider:

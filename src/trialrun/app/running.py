@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from trialrun.app import archive, changes, forks
+from trialrun.app.batching import batch_lane
 from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit, exit_of
 from trialrun.app.garbage import collected_seldom
@@ -22,6 +23,7 @@ from trialrun.app.studies import Plan, models_of
 from trialrun.app.watchdog import Watchdog
 from trialrun.core import errors as e
 from trialrun.core import facts as f
+from trialrun.core.batches import BatchRoute
 from trialrun.core.budget import Ledger
 from trialrun.core.design import Schedule
 from trialrun.core.ports import Clock, Journal, PriceBook, Provider, Utterance
@@ -29,6 +31,7 @@ from trialrun.core.state import TrialState
 from trialrun.core.study import Trial, trial_of
 from trialrun.core.version import VERSION
 from trialrun.engine.engine import Parts, Progress, Run, Slot
+from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse
 from trialrun.measures.text import is_text_measure, text_measures
@@ -43,6 +46,8 @@ class Options:
     retry_failed: bool = False
     wait: bool = False
     """Stay for the answers to open questions instead of ending when only those are left."""
+    detach: bool = False
+    """End when everything is handed in at the providers, instead of staying until their batches are back."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +99,7 @@ async def run_study(
     journal: Journal | None = None,
     route: Callable[[str], Provider] | None = None,
     prices: PriceBook | None = None,
+    batch_route: Callable[[str], BatchRoute] | None = None,
     watch: Callable[[Live], None] | None = None,
     control: Control | None = None,
     tell: Callable[[str], None] = _to_stderr,
@@ -104,10 +110,20 @@ async def run_study(
         if route is None:
             lanes.check()
             route = lanes.route
+        batch_route = batch_route or lanes.batch_route
         prices = prices or lanes.prices
         refuse_unknown_prices(plan, prices)
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
-        session = Session(plan, options, clock=clock, journal=store, route=route, prices=prices)
+        session = Session(
+            plan,
+            options,
+            clock=clock,
+            journal=store,
+            route=route,
+            prices=prices,
+            batch_route=batch_route,
+            tell=tell,
+        )
         try:
             with collected_seldom():
                 async with Watchdog(plan.study.limits.trial_timeout_s, tell):
@@ -129,6 +145,8 @@ class Session:
         journal: Journal,
         route: Callable[[str], Provider],
         prices: PriceBook,
+        batch_route: Callable[[str], BatchRoute],
+        tell: Callable[[str], None],
     ) -> None:
         self.id = secrets.token_hex(4)
         self._plan = plan
@@ -137,6 +155,8 @@ class Session:
         self._journal = journal
         self._route = route
         self._prices = prices
+        self._batch_route = batch_route
+        self._tell = tell
         self._ledger = Ledger(budget=plan.study.budget)
 
     async def run(self, watch: Callable[[Live], None] | None, control: Control) -> Ran:
@@ -147,7 +167,8 @@ class Session:
         try:
             async with asyncio.TaskGroup() as group:
                 gateway = self._gateway(group)
-                run = Run(self._parts(gateway), first_place=first_place)
+                slow = await self._slow_lane(gateway)
+                run = Run(self._parts(gateway, slow), first_place=first_place)
                 control.bind(run, asyncio.current_task())
                 watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
                 branches = await forks.standing(self._journal, self._plan)
@@ -200,15 +221,28 @@ class Session:
             group=group,
         )
 
-    def _parts(self, gateway: Gateway) -> Parts:
+    async def _slow_lane(self, gateway: Gateway) -> BatchLane | None:
+        return await batch_lane(
+            self._plan,
+            gateway,
+            journal=self._journal,
+            route=self._batch_route,
+            prices=self._prices,
+            clock=self._clock,
+            tell=self._tell,
+            is_detached=self._options.detach,
+        )
+
+    def _parts(self, gateway: Gateway, slow: BatchLane | None) -> Parts:
         plan = self._plan
         return Parts(
             journal=self._journal,
-            door=gateway,
+            door=slow or gateway,
+            slow=slow,
             money=_Money(self._ledger, gateway),
             clock=self._clock,
             limits=plan.study.limits,
-            mode=plan.lane,
+            mode="rehearsal" if plan.lane == "rehearsal" else "live",
             session=self.id,
             procedure_of=lambda spec: plan.procedures.make(spec.procedure),
             reopen=self._reopen,
@@ -267,6 +301,9 @@ class _Money:
 
     def close_trial(self, trial: str) -> None:
         self._ledger.close_trial(trial)
+
+    def forget(self, trial: Trial, held_usd: Decimal) -> None:
+        self._ledger.forget(trial.condition.id, trial.id, held_usd)
 
     def drain(self) -> None:
         self._gateway.drain()

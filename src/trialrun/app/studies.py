@@ -17,7 +17,7 @@ from trialrun.core.specs import Specs
 from trialrun.core.study import Study
 from trialrun.procedures.therapy.shelf import SHELF
 
-Lane = Literal["live", "rehearsal"]
+Lane = Literal["live", "batch", "rehearsal"]
 RESULTS = "results"
 MEASURES = ("words", "turns", "*.words", "*.characters", "*.messages")
 """What is taken from the transcript of any procedure; `*` stands for a party."""
@@ -44,16 +44,19 @@ class Plan:
 def load(
     path: Path,
     *,
-    lane: Lane = "live",
+    lane: Lane | None = None,
     folder: Path | None = None,
     overrides: Mapping[str, object] | None = None,
     given: Mapping[str, Callable[..., Awaitable[object]]] | None = None,
 ) -> Plan:
-    """Read a study file, or the folder of a study that ran before. `given` are procedures that are functions."""
+    """Read a study file, or the folder of a study that ran before. `given` are procedures that are functions.
+
+    Without a lane, the study's own is taken; of a folder, the one in which it ran last.
+    """
     file = find(path)
     home = file.parent
     if file.name == RESOLVED and (home / "study.db").exists():
-        lane, folder = _lane_of(home), home
+        lane, folder = _lane_of(home, lane), home
         home = home / CODE if (home / CODE).is_dir() else home
     return plan_of(
         _read(file),
@@ -71,7 +74,7 @@ def plan_of(
     *,
     file: str,
     home: Path,
-    lane: Lane,
+    lane: Lane | None,
     folder: Path | None,
     overrides: Mapping[str, object],
     given: Mapping[str, Callable[..., Awaitable[object]]] | None = None,
@@ -90,6 +93,7 @@ def plan_of(
         characters=SHELF,
         home=str(home),
     )
+    lane = lane or study.lane or "live"
     if any(model.startswith("rehearsal/") for model in models_of(study)):
         lane = "rehearsal"
     return Plan(
@@ -103,13 +107,17 @@ def plan_of(
     )
 
 
-def _lane_of(folder: Path) -> Lane:
-    """The lane that a study's folder was run in; a folder stays in its lane."""
+def _lane_of(folder: Path, wanted: Lane | None) -> Lane:
+    """The lane that a study's folder was run in, unless another one is wanted. A rehearsal stays one, and so do
+    results: what was made up never mixes with what was paid."""
     from trialrun.store.archive import Archive
 
     with Archive(folder) as archive:
         declared = last_declared(archive.facts_of(""))
-    return "rehearsal" if declared is not None and declared.lane == "rehearsal" else "live"
+    last = declared.lane if declared is not None else "live"
+    if last == "rehearsal":
+        return "rehearsal"
+    return wanted if wanted in ("live", "batch") else "batch" if last == "batch" else "live"
 
 
 def last_declared(entries: Iterable[f.Entry]) -> f.Declared | None:

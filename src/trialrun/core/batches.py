@@ -50,6 +50,11 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     def place(self) -> str:
         return f"{self.trial}/{self.at}"
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The attempt, as facts name it."""
+        return self.trial, self.at, self.attempt
+
 
 class PackFile(msgspec.Struct, frozen=True, kw_only=True):
     """A sealed pack, as an adapter sends it. The file's bytes never change again."""
@@ -114,10 +119,13 @@ class BatchRoute(Protocol):
     B2. The body inside a line is the live lane's, byte for byte.
     """
 
-    provider: Provider
-    """The live adapter of the same account: it spells bodies, reads usage and replies."""
     limits: BatchLimits
     anchor: Anchor
+
+    @property
+    def provider(self) -> Provider:
+        """The live adapter of the same account: it spells bodies, reads usage and replies."""
+        ...
 
     def endpoint_of(self, call: Call) -> str:
         """What may share a pack: the path, and everything that a batch states once for all of its lines.
@@ -178,7 +186,16 @@ class Spool(Protocol):
     requests: int
     size_bytes: int
 
-    def add(self, line: bytes, row: Row, form: Form) -> None: ...
+    @property
+    def digest(self) -> str:
+        """Of the lines so far."""
+        ...
+
+    def form_number(self, form: Form) -> int:
+        """The number under which rows name this form; equal forms have one."""
+        ...
+
+    def add(self, line: bytes, row: Row) -> None: ...
 
     def seal(self, id_: str) -> PackFile:
         """Make everything durable under the pack's id. Nothing can be added any more."""
@@ -198,9 +215,13 @@ class PackStore(Protocol):
         """The pack that was sealed under this id; None if its file is not there."""
         ...
 
-    def rows(self, id_: str) -> Sequence[Row]: ...
+    def rows(self, id_: str) -> Iterator[Row]:
+        """Whose each request is, in the order of the file."""
+        ...
 
-    def forms(self, id_: str) -> Sequence[Form]: ...
+    def forms(self, id_: str) -> Sequence[Form]:
+        """What reading the replies needs of the requests, by number."""
+        ...
 
     async def keep(self, id_: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, int]:
         """Store raw results, whole or not at all. Returns their digest and size."""

@@ -58,6 +58,16 @@ class Ledger:
         self.study.settled_usd += settled_usd
         self.study.held_usd += held_usd
 
+    def expect(self, condition: str, held: Decimal) -> None:
+        """Of what was carried as held, so much is under way and will settle in this run."""
+        for _, account in self._levels(condition, ""):
+            account.in_flight_usd += held
+
+    def forget(self, condition: str, trial: str, held: Decimal) -> None:
+        """What was carried as held, or is in doubt, was surely not billed."""
+        for _, account in self._levels(condition, trial):
+            account.held_usd -= held
+
     def carry_condition(self, condition: str, *, settled_usd: Decimal, held_usd: Decimal) -> None:
         if self.budget.condition_usd is not None:
             account = self._condition(condition)

@@ -216,13 +216,40 @@ class LimitsEntry(Entry):
     )
 
 
-class PriceEntry(Entry):
-    """USD per million tokens."""
+class BatchRateEntry(Entry):
+    """USD per million tokens in a batch."""
 
     input: Money = Field(description="Tokens that the model reads.")
     output: Money = Field(description="Tokens that it writes, reasoning included.")
     cached_input: Money | None = Field(None, description="Tokens read from the provider's cache.")
     cache_write: Money | None = Field(None, description="Tokens written to the provider's cache.")
+
+
+class PriceEntry(BatchRateEntry):
+    """USD per million tokens."""
+
+    batch: BatchRateEntry | None = Field(
+        None, description="The rates in a batch; the provider's published discount unless given."
+    )
+
+
+class BatchEntry(Entry):
+    """How the batch lane packs calls and waits for them."""
+
+    requests: int | None = Field(None, ge=1, description="Most calls in a batch; the provider's limit.")
+    queued_tokens: int | None = Field(
+        None, ge=1, description="So many input tokens of one model may wait at the provider; no limit."
+    )
+    flush_s: float | None = Field(
+        None, gt=0, description="A batch that is not full leaves when its oldest call has waited so long; 60."
+    )
+    poll_s: float | None = Field(None, gt=0, description="Longest pause between two looks at a batch; 60.")
+    deadline_h: float | None = Field(
+        None, gt=0, description="After so many hours the rest of a batch is pulled out; never."
+    )
+    then: Literal["live", "wait"] | None = Field(
+        None, description="What becomes of the rest: it goes live, or waits for the next run; live."
+    )
 
 
 class RehearsalEntry(Entry):
@@ -273,6 +300,10 @@ class StudyFile(TrialPart):
         None, description="Time limits, attempts, and how much runs side by side."
     )
     prices: dict[str, PriceEntry] | None = Field(None, description="Prices that go before the built-in ones.")
+    lane: Literal["live", "batch"] | None = Field(
+        None, description="How calls travel unless a run says otherwise: at once, or in half-price batches."
+    )
+    batch: BatchEntry | None = Field(None, description="How the batch lane packs and waits.")
     rehearsal: RehearsalEntry | None = Field(None, description="How the rehearsal lane behaves.")
     notice: str | None = Field(None, description="Shown in every report.")
     seed: int | None = Field(None, description="Root of all chance; 0.")
@@ -296,6 +327,8 @@ _ENTRIES: Mapping[tuple[str, ...], type[Entry]] = {
     ("limits",): LimitsEntry,
     ("limits", "rates", "*"): RateEntry,
     ("prices", "*"): PriceEntry,
+    ("prices", "*", "batch"): BatchRateEntry,
+    ("batch",): BatchEntry,
     ("rehearsal",): RehearsalEntry,
 }
 

@@ -11,8 +11,10 @@ from typing import Literal
 import msgspec
 
 from trialrun.core.calls import Finish, Role, SeedState, Tool, ToolCall, Usage
+from trialrun.core.pack_facts import PackFact
 
 Hash = str
+Lane = Literal["live", "batch"]
 Status = Literal[
     "planned", "running", "parked", "done", "failed", "timed_out", "cancelled", "stopped_by_budget"
 ]
@@ -121,6 +123,8 @@ class Held(_Fact, frozen=True, tag="held"):
     turn: int = 0
     request: RequestDelta | None = None
     """Given with the first attempt only; later attempts send the same."""
+    lane: Lane = "live"
+    """How it is about to leave. In the batch lane it waits for its pack, and has not left before that is created."""
 
 
 class Settled(_Fact, frozen=True, tag="settled"):
@@ -146,6 +150,22 @@ class Settled(_Fact, frozen=True, tag="settled"):
     seed: SeedState = ""
     dropped: tuple[str, ...] = ()
     """Settings of the request that the model does not take, and that were not sent."""
+    pack: str = ""
+    """The pack that the reply came with; empty for one that came live."""
+
+
+class Charged(_Fact, frozen=True, tag="charged"):
+    """An attempt that is settled was billed once more: a result that came twice. The first reply stands."""
+
+    at: str
+    attempt: int
+    cost_usd: Decimal | None
+    usage: Usage | None
+    reason: str
+
+
+NEVER_SENT = "NeverSent"
+"""Of a released attempt: it waited for a pack that was never built. Its number is free again."""
 
 
 class Released(_Fact, frozen=True, tag="released"):
@@ -317,7 +337,7 @@ class StoppedByBudget(_Fact, frozen=True, tag="stopped_by_budget"):
     level: str
 
 
-StudyFact = Declared | Opened | Closed
+StudyFact = Declared | Opened | Closed | PackFact
 TrialFact = (
     Started
     | Forked
@@ -325,6 +345,7 @@ TrialFact = (
     | Retried
     | Held
     | Settled
+    | Charged
     | Released
     | Doubted
     | GaveUp

@@ -35,6 +35,8 @@ _REASONS = {
     "limits": "changes how fast trials run, not what they are",
     "prices": "changes what is paid, not what a trial is",
     "rehearsal": "belongs to the rehearsal lane",
+    "lane": "says how calls travel, and a study keeps its identity in every lane",
+    "batch": "belongs to the batch lane",
     "notice": "is for reports",
     "seed": "is the root of all chance; `replicates` draw anew by themselves",
     "sources": "is for the archive",

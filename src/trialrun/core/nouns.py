@@ -9,10 +9,18 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from trialrun.core.arrangement import Arrangement
-from trialrun.core.document import DesignEntry, LimitsEntry, StudyFile, plain
+from trialrun.core.document import (
+    BatchEntry,
+    BatchRateEntry,
+    DesignEntry,
+    LimitsEntry,
+    PriceEntry,
+    StudyFile,
+    plain,
+)
 from trialrun.core.labels import label_of
 from trialrun.core.paths import as_map
-from trialrun.core.study import Budget, Factor, Level, Limits, Price, RateLimit, Rehearsal, Study
+from trialrun.core.study import Batching, Budget, Factor, Level, Limits, Price, RateLimit, Rehearsal, Study
 
 Data = Mapping[str, object]
 
@@ -88,14 +96,30 @@ def noun_of(entry: StudyFile, document: Data, *, source: str, home: str) -> Stud
         if budget
         else Budget(),
         limits=_limits(entry.limits),
-        prices=MappingProxyType({name: Price(**dict(price)) for name, price in (entry.prices or {}).items()}),
+        prices=MappingProxyType({name: _price(price) for name, price in (entry.prices or {}).items()}),
         rehearsal=Rehearsal(**{key: value for key, value in dict(rehearsal).items() if value is not None})
         if rehearsal
         else Rehearsal(),
+        lane=entry.lane,
+        batching=_batching(entry.batch),
         notice=entry.notice or "",
         source=source,
         home=home,
     )
+
+
+def _price(entry: PriceEntry) -> Price:
+    rates = dict(entry)
+    batch = cast("BatchRateEntry | None", rates.pop("batch"))
+    return Price(**rates, batch=Price(**dict(batch), source="study, batch") if batch else None)
+
+
+def _batching(entry: BatchEntry | None) -> Batching:
+    if entry is None:
+        return Batching()
+    given: dict[str, Any] = {name: value for name, value in dict(entry).items() if value is not None}
+    deadline_h = given.pop("deadline_h", None)
+    return Batching(**given, deadline_s=None if deadline_h is None else 3600 * deadline_h)
 
 
 def _factors(forms: Mapping[str, Any], order: Sequence[Sequence[str]]) -> tuple[Factor, ...]:

@@ -230,6 +230,10 @@ class PriceBook(Protocol):
         """The price in force for `provider/model`, or None when nobody knows."""
         ...
 
+    def batch_price_of(self, model: str) -> Price | None:
+        """The same in the batch lane."""
+        ...
+
 
 class Clock(Protocol):
     """Time, so that tests can own it."""
@@ -311,6 +315,10 @@ class Journal(Protocol):
 
     async def total(self) -> Tally:
         """Sums over everything that ever cost money in this study."""
+        ...
+
+    def since(self, seq: int, *kinds: str) -> AsyncIterator[Entry]:
+        """Facts of all trials with a higher number and of one of these kinds (their tags), in order."""
         ...
 
     async def commands(self) -> list[Command]:

@@ -10,6 +10,8 @@ ENDED: frozenset[f.Status] = frozenset({"done", "failed", "timed_out", "cancelle
 """A run does not take these up again by itself. `stopped_by_budget`, `parked` and `running` it does."""
 
 _ZERO = Decimal(0)
+BATCH = "batch"
+"""What a trial waits for whose calls travel in the batch lane."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -64,8 +66,11 @@ class TrialState:
                 self.holds[fact.at, fact.attempt] = fact.ceiling_usd or _ZERO
             case f.Settled():
                 self._settle(fact)
+            case f.Charged():
+                self._charge(fact)
             case f.Released():
                 self.holds.pop((fact.at, fact.attempt), None)
+                self._results_came()
             case f.Doubted():
                 self.doubts += 1
             case f.Confirmed():
@@ -118,6 +123,7 @@ class TrialState:
 
     def _settle(self, fact: f.Settled) -> None:
         self.calls += 1
+        self._results_came()
         if fact.cost_usd is None:
             # Paid, and nobody can say how much: the hold stays.
             self.unknown_costs += 1
@@ -127,6 +133,17 @@ class TrialState:
         if fact.usage is not None:
             self.tokens_in += fact.usage.tokens_in
             self.tokens_out += fact.usage.tokens_out
+
+    def _charge(self, fact: f.Charged) -> None:
+        if fact.cost_usd is None:
+            self.unknown_costs += 1
+        else:
+            self.spent_usd += fact.cost_usd
+
+    def _results_came(self) -> None:
+        """A trial that waits for a batch goes on with whatever comes; what is still out, its replay waits for again."""
+        if self.status == "parked" and self.waiting_for == BATCH:
+            self.status, self.waiting_for = "running", ""
 
     def _confirm(self, fact: f.Confirmed) -> None:
         self.holds.pop((fact.at, fact.attempt), None)

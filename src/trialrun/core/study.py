@@ -160,6 +160,24 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Batching:
+    """How the batch lane packs, asks and gives up waiting. None of it changes what a trial is."""
+
+    requests: int | None = None
+    """Most requests in a pack; None leaves it to the provider's own limit."""
+    queued_tokens: int | None = None
+    """So many input tokens of one model may wait at the provider at a time; None is no limit of ours."""
+    flush_s: float = 60.0
+    """A pack that is not full leaves when its oldest call has waited so long."""
+    poll_s: float = 60.0
+    """The longest pause between two looks at a batch."""
+    deadline_s: float | None = None
+    """After so long the rest of a batch is pulled out."""
+    then: Literal["live", "wait"] = "live"
+    """What becomes of the rest: sent live at once, or left for a later run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
     """USD per million tokens."""
 
@@ -170,6 +188,8 @@ class Price:
     source: str = "study"
     tiers: "tuple[tuple[int, Price], ...]" = ()
     """Rates that hold for the whole call once it has more than so many input tokens; rising."""
+    batch: "Price | None" = None
+    """The rates in a batch, where they are stated; the provider's rule says them otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,6 +225,9 @@ class Study:
     limits: Limits = field(default_factory=Limits)
     prices: Mapping[str, Price] = field(default_factory=lambda: MappingProxyType({}))
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
+    lane: Literal["live", "batch"] | None = None
+    """How its calls travel unless a run says otherwise; live if nobody says."""
+    batching: Batching = field(default_factory=Batching)
     notice: str = ""
     notes: tuple[str, ...] = ()
     """What is allowed in the study file and yet odd, for the plan to show."""

@@ -22,10 +22,19 @@ class Record:
     answers: dict[str, f.Answered] = field(default_factory=dict[str, f.Answered])
     results: dict[str, f.ActEnded] = field(default_factory=dict[str, f.ActEnded])
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    _left: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Attempts that belong to this record. A batch may bring the reply to one from before the trial began anew."""
 
     @classmethod
-    def of(cls, entries: Iterable[f.Entry], texts: Mapping[str, str]) -> "Record":
+    def of(
+        cls, entries: Iterable[f.Entry], texts: Mapping[str, str], *, before: Iterable[f.Entry] = ()
+    ) -> "Record":
+        """The record of these entries. `before` are those that count no more: only their attempts are remembered,
+        as no number is given twice."""
         record = cls(texts=texts)
+        for entry in before:
+            if isinstance(entry.fact, f.Held):
+                record._count(entry.fact)
         for entry in entries:
             record._take(entry.fact)
         return record
@@ -50,10 +59,13 @@ class Record:
     def _take(self, fact: f.Fact) -> None:
         match fact:
             case f.Held():
-                self.attempts[fact.at] = max(self.attempts.get(fact.at, 0), fact.attempt)
+                self._count(fact)
+                self._left.add((fact.at, fact.attempt))
                 if fact.request is not None:
                     self.requests[fact.at] = fact
-            case f.Settled():
+            case f.Released() if fact.error == f.NEVER_SENT:
+                self.attempts[fact.at] = fact.attempt - 1
+            case f.Settled() if (fact.at, fact.attempt) in self._left:
                 self.replies[fact.at] = fact
             case f.GaveUp():
                 self.gave_up[fact.at] = fact
@@ -70,6 +82,9 @@ class Record:
                 self.deeds[fact.at] = fact
             case _:
                 pass
+
+    def _count(self, held: f.Held) -> None:
+        self.attempts[held.at] = max(self.attempts.get(held.at, 0), held.attempt)
 
     def _forget_failures(self) -> None:
         """A retried trial asks again what broke; what was answered, if only in a repair, stays answered."""

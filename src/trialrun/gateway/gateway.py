@@ -14,17 +14,16 @@ from decimal import Decimal
 
 from trialrun.core import chance
 from trialrun.core import facts as f
-from trialrun.core.calls import Call, Parsed, RawReply, Usage
-from trialrun.core.envelope import open_
+from trialrun.core.calls import Call, RawReply, Usage
 from trialrun.core.errors import CallError, Drained, ReplyUnreadable, StudyStop
-from trialrun.core.identity import canonical, text_hash
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook, Provider
-from trialrun.core.pricing import ceiling_usd, cost_usd
+from trialrun.core.pricing import ceiling_usd
 from trialrun.core.retry import next_wait
 from trialrun.core.study import Limits, Price
 from trialrun.gateway.breaker import Breaker
 from trialrun.gateway.pace import Pacer
 from trialrun.gateway.purse import Purse
+from trialrun.gateway.settling import settlement_of
 
 _ZERO = Decimal(0)
 _BYTES_PER_TOKEN = 4
@@ -214,39 +213,18 @@ class Gateway:
     async def _settle(self, sending: _Sending, attempt: int, raw: RawReply, usage: Usage | None) -> Answer:
         """G2: book the cost and store the reply, and only then say whether it could be read."""
         call, price = sending.call, sending.price
-        cost = cost_usd(usage, price) if usage and price else None
-        parsed, problem = self._parse(sending, raw)
-        unreadable = problem.what if problem else ""
-        stored = open_(raw.body, parsed.text)
-        texts: dict[str, str | bytes] = {(raw_name := text_hash(stored)): stored}
-        text_name = extras_name = ""
-        if problem is None or problem.text is not None:
-            text_name = text_hash(parsed.text)
-            texts[text_name] = parsed.text
-        if parsed.extras:
-            extras = canonical(parsed.extras).decode()
-            extras_name = text_hash(extras)
-            texts[extras_name] = extras
-        settled = f.Settled(
+        settlement = settlement_of(
+            raw,
+            call.request,
+            sending.provider,
+            price,
+            usage,
             at=call.address,
             attempt=attempt,
-            cost_usd=cost,
-            usage=usage,
-            text=text_name,
-            raw=raw_name,
-            finish=parsed.finish,
-            model=parsed.model,
-            request_id=raw.request_id,
-            latency_s=round(raw.latency_s, 6),
-            priced_by=price.source if price else "",
-            unreadable=unreadable,
-            tool_calls=parsed.tool_calls,
-            extras=extras_name,
-            seed=parsed.seed,
-            dropped=parsed.dropped,
+            turn=call.turn,
         )
-        kept = [_artefact(call, extras_name, texts[extras_name])] if extras_name else []
-        self._journal.append(call.trial, [settled, *kept], texts)
+        settled, parsed, cost = settlement.settled, settlement.parsed, settlement.cost_usd
+        self._journal.append(call.trial, settlement.facts, settlement.texts)
         if cost is None:
             # Paid, and nobody can say how much: the ceiling stays held until somebody looks it up.
             self.purse.doubt(call, sending.held_usd)
@@ -255,22 +233,16 @@ class Gateway:
         self.meter.calls += 1
         self.meter.unknown_costs += cost is None
         await self._journal.commit()
-        if unreadable:
-            self.breaker.failure(sending.model, f"ReplyUnreadable: {unreadable}")
+        if settlement.problem is not None:
+            self.breaker.failure(sending.model, f"ReplyUnreadable: {settled.unreadable}")
             raise ReplyUnreadable(
-                unreadable,
+                settled.unreadable,
                 where=call.place,
                 fix="read the raw reply: `trialrun export STUDY --table calls`",
-                text=parsed.text if text_name else None,
+                text=parsed.text if settled.text else None,
             )
         self.breaker.success(sending.model)
         return Answer(settled=settled, text=parsed.text, extras=parsed.extras)
-
-    def _parse(self, sending: _Sending, raw: RawReply) -> tuple[Parsed, ReplyUnreadable | None]:
-        try:
-            return sending.provider.parse(raw, sending.call.request), None
-        except ReplyUnreadable as error:
-            return Parsed(text=error.text or "", finish="other"), error
 
     def _wait_after(self, sending: _Sending, error: CallError, number: int) -> float | None:
         jitter = chance.fraction(chance.derive(sending.call.key, "wait", number))
@@ -296,15 +268,3 @@ class Gateway:
     def _stop_if_draining(self) -> None:
         if self._draining.is_set():
             raise Drained
-
-
-def _artefact(call: Call, name: str, content: str | bytes) -> f.ArtefactKept:
-    """What came beside a reply, kept with it in one write: no run may end between the two."""
-    return f.ArtefactKept(
-        at=call.address,
-        name=f"extras:{call.address}",
-        content=name,
-        media_type="application/json",
-        size_bytes=len(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content),
-        turn=call.turn,
-    )

@@ -4,15 +4,28 @@ from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections import deque
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Protocol
 
 from trialrun.core.budget import Ledger, LevelName
-from trialrun.core.calls import Call
 from trialrun.core.errors import BudgetExhausted
+
+
+class Payer(Protocol):
+    """Whose money it is: a call, or its row in a pack."""
+
+    @property
+    def trial(self) -> str: ...
+
+    @property
+    def condition(self) -> str: ...
+
+    @property
+    def place(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    call: Call
+    call: Payer
     amount: Decimal
     turn: "Future[None]"
 
@@ -32,10 +45,10 @@ class Purse:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    async def hold(self, call: Call, amount: Decimal) -> None:
+    async def hold(self, call: Payer, amount: Decimal) -> None:
         """Take a hold of `amount`, waiting for room if calls in flight may make some."""
         # No await between this check and the hold: two trials must not both take the last dollar.
-        if not self._waiting and self._take(call, amount):
+        if not self._waiting and self.take(call, amount):
             return
         loop: AbstractEventLoop = get_running_loop()
         waiter = _Waiter(call, amount, loop.create_future())
@@ -51,25 +64,30 @@ class Purse:
                 self.release(call, amount)
             raise
 
-    def settle(self, call: Call, held: Decimal, cost: Decimal) -> None:
-        self.ledger.settle(call.condition, call.trial, held, cost)
-        self._serve()
-
-    def release(self, call: Call, held: Decimal) -> None:
-        self.ledger.release(call.condition, call.trial, held)
-        self._serve()
-
-    def doubt(self, call: Call, held: Decimal) -> None:
-        self.ledger.doubt(call.condition, call.trial, held)
-        self._serve()
-
-    def _take(self, call: Call, amount: Decimal) -> bool:
+    def take(self, call: Payer, amount: Decimal) -> bool:
+        """A hold without waiting. False if calls in flight may make room; raises BudgetExhausted if nothing can."""
         room, level = self.ledger.room_for(call.condition, call.trial, amount)
         if room == "never":
             raise exhausted(self.ledger, level, call, amount)
         if room == "fits":
             self.ledger.hold(call.condition, call.trial, amount)
         return room == "fits"
+
+    def settle(self, call: Payer, held: Decimal, cost: Decimal) -> None:
+        self.ledger.settle(call.condition, call.trial, held, cost)
+        self._serve()
+
+    def charge(self, call: Payer, cost: Decimal) -> None:
+        """A bill that nobody held for: it came all the same."""
+        self.ledger.settle(call.condition, call.trial, Decimal(0), cost)
+
+    def release(self, call: Payer, held: Decimal) -> None:
+        self.ledger.release(call.condition, call.trial, held)
+        self._serve()
+
+    def doubt(self, call: Payer, held: Decimal) -> None:
+        self.ledger.doubt(call.condition, call.trial, held)
+        self._serve()
 
     def _serve(self) -> None:
         """Let everybody go on who can, in order; a call that waits for the study's money blocks those behind it."""
@@ -92,7 +110,7 @@ class Purse:
         self._waiting = still
 
 
-def exhausted(ledger: Ledger, level: LevelName, call: Call, amount: Decimal) -> BudgetExhausted:
+def exhausted(ledger: Ledger, level: LevelName, call: Payer, amount: Decimal) -> BudgetExhausted:
     """The last dollar, said so that a user knows what to raise."""
     keys = {"study": "budget_usd", "condition": "budget_usd.condition", "trial": "budget_usd.trial"}
     caps = ledger.budget

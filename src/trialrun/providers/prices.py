@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, cast
 
+from trialrun.core.discounts import batch_price
 from trialrun.core.study import Price
 
 LIST_IDS: Mapping[str, str] = MappingProxyType(
@@ -58,6 +59,13 @@ class GenaiPrices:
                 self._given_price(model) or self._stated_zero(model) or self._listed_price(model)
             )
         return self._found[model]
+
+    def batch_price_of(self, model: str) -> Price | None:
+        """What the study states for batches, else the live price under the provider's rule."""
+        live = self.price_of(model)
+        if live is None:
+            return None
+        return live.batch or batch_price(model.partition("/")[0], live)
 
     def _given_price(self, model: str) -> Price | None:
         if model in self._given:

@@ -241,6 +241,17 @@ class SqliteJournal:
         with self._reading.told():
             return queries.total(self._reading, self._states.values())
 
+    async def since(self, seq: int, *kinds: str) -> AsyncIterator[Entry]:
+        """Facts of all trials with a higher number and of one of these kinds, in order."""
+        while True:
+            with self._reading.told():
+                page = queries.since(self._reading, seq, kinds)
+            if not page:
+                return
+            for entry in page:
+                yield entry
+            seq = page[-1].seq
+
     async def commands(self) -> list[Command]:
         """Wishes of other processes that nobody has taken yet."""
         taken = {number for batch in (self._pending, self._flight) if batch for _, _, number in batch.takes}

@@ -16,6 +16,12 @@ PAGE = 500
 # All facts of one trial, oldest first.
 _FACTS = "SELECT seq, at, body, crc FROM fact WHERE trial = ? ORDER BY seq"
 
+# Facts of some kinds that were written after a number, of all trials, in order.
+_SINCE = """
+SELECT seq, trial, at, body, crc FROM fact
+WHERE seq > ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?
+"""
+
 # The bodies of some texts.
 _TEXTS = "SELECT hash, body FROM text WHERE hash IN (SELECT unhex(value) FROM json_each(?))"
 
@@ -66,6 +72,12 @@ def facts_of(db: Database, trial: str) -> list[Entry]:
     """All facts of one trial, oldest first; StoreCorrupt if one does not read back."""
     found = db.each(_FACTS, (trial,))
     return [wire.entry_of(seq, trial, at, body, crc) for seq, at, body, crc in found]
+
+
+def since(db: Database, seq: int, kinds: Iterable[str]) -> list[Entry]:
+    """The next facts of these kinds with a higher number, a page of them."""
+    found = db.each(_SINCE, (seq, _listed(kinds), PAGE))
+    return [wire.entry_of(*row) for row in found]
 
 
 def texts(db: Database, hashes: Iterable[str]) -> dict[str, str]:

@@ -107,6 +107,11 @@ class CrashingJournal:
         self._live()
         return await self._journal.total()
 
+    async def since(self, seq: int, *kinds: str) -> AsyncIterator[Entry]:
+        self._live()
+        async for entry in self._journal.since(seq, *kinds):
+            yield entry
+
     async def commands(self) -> list[Command]:
         self._live()
         return await self._journal.commands()

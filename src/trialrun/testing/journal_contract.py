@@ -101,6 +101,27 @@ class JournalContract:
         yield journal
         await journal.close()
 
+    async def test_facts_of_some_kinds_come_back_across_trials_from_a_number_on(
+        self, journal: Journal
+    ) -> None:
+        await write(journal, "t1", started(), held("1"))
+        await write(journal, "t2", started(), held("1"), settled("1"))
+        first = [entry async for entry in journal.since(0, "settled")]
+        assert [(entry.trial, entry.fact) for entry in first] == [("t2", settled("1"))]
+        await write(journal, "t1", settled("1"), finished())
+        later = [entry async for entry in journal.since(first[0].seq, "settled", "released")]
+        assert [(entry.trial, entry.fact) for entry in later] == [("t1", settled("1"))]
+        everything = [entry.seq async for entry in journal.since(0, "started", "held", "settled", "finished")]
+        assert everything == sorted(everything)
+        assert len(everything) == 7
+
+    async def test_more_facts_than_one_page_come_back_whole(self, journal: Journal) -> None:
+        for number in range(1203):
+            journal.append(f"t{number % 7}", [f.Ticked(at=str(number), now=number)])
+        await journal.commit()
+        found = [entry.fact async for entry in journal.since(3, "ticked")]
+        assert found == [f.Ticked(at=str(number), now=number) for number in range(3, 1203)]
+
     # --- order and durability --------------------------------------------------------------------------------------
 
     async def test_j1_facts_come_back_in_the_order_in_which_they_were_appended(

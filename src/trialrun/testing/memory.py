@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from trialrun.core.errors import StoreError
-from trialrun.core.facts import Entry, Fact, StudyFact, TrialFact
+from trialrun.core.facts import Entry, Fact, StudyFact, TrialFact, tag_of
 from trialrun.core.ports import Clock, Command, Tally
 from trialrun.core.state import TrialState
 
@@ -106,6 +106,14 @@ class MemoryJournal:
     async def total(self) -> Tally:
         """Sums over everything that ever cost money in this study."""
         return _tally("", self._states.values())
+
+    async def since(self, seq: int, *kinds: str) -> AsyncIterator[Entry]:
+        """Facts of all trials with a higher number and of one of these kinds, in order."""
+        rows = sorted(row for rows in self._facts.values() for row in rows if row[0] > seq)
+        for number, trial, at, body in rows:
+            entry = Entry(number, trial, at, _decode(body))
+            if tag_of(entry.fact) in kinds:
+                yield entry
 
     def post(self, kind: str, body: Mapping[str, object]) -> int:
         """Leave a wish, as another process would; gives its number."""

@@ -25,7 +25,6 @@ class OpenAILines:
     """The form of one endpoint."""
 
     splits = True
-    can_fail = True
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect

@@ -1,0 +1,149 @@
+"""Fold of the facts of packs: where each stands on its way to the provider and back. Always recomputable."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, cast
+
+from trialrun.core import pack_facts as p
+from trialrun.core.batches import Look, Phase
+from trialrun.core.facts import Entry
+from trialrun.core.identity import digest
+
+Stage = Literal["built", "uploading", "uploaded", "creating", "created", "fetched", "doubted", "closed"]
+
+
+@dataclass(kw_only=True, slots=True)
+class Pack:
+    """Where one pack stands. Only `apply` changes it."""
+
+    id: str
+    model: str
+    endpoint: str
+    requests: int
+    size_bytes: int
+    tokens: int
+    digest: str
+    ceiling_usd: Decimal | None
+    window: str
+    built_at: float
+    stage: Stage = "built"
+    input: str = ""
+    batch: str = ""
+    is_found: bool = False
+    created_at: float | None = None
+    is_cancelled: bool = False
+    """Whether we asked the provider to stop it."""
+    refusals: int = 0
+    reason: str = ""
+    look: Look | None = None
+    files: tuple[tuple[str, str, int], ...] = ()
+    built_seq: int = 0
+    fetched_seq: int = 0
+    """The number of the fact that says that all results are here: what was settled since comes after it."""
+    decision: p.PackDecided | None = None
+    counts: dict[str, int] | None = None
+    closed_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.stage != "closed"
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the provider has it, as far as anybody knows."""
+        return self.stage in ("creating", "created", "doubted")
+
+    def apply(self, fact: p.PackFact, at: float, seq: int) -> None:
+        """Take one more fact of this pack into account."""
+        match fact:
+            case p.PackBuilt():
+                pass
+            case p.PackIntended():
+                self._intend(fact.step)
+            case p.PackUploaded():
+                self.stage, self.input = "uploaded", fact.input
+            case p.PackRefused():
+                self.stage, self.reason = "uploaded" if self.input else "built", fact.reason
+                self.refusals += 1
+            case p.PackCreated():
+                self.stage, self.batch, self.is_found = "created", fact.batch, fact.is_found
+                self.created_at, self.reason, self.is_cancelled = at, "", False
+            case p.PackSeen():
+                self.look = look_of(fact)
+            case p.PackFetched():
+                self.stage, self.files, self.fetched_seq = "fetched", fact.files, seq
+            case p.PackDoubted():
+                self.stage, self.reason = "doubted", fact.reason
+            case p.PackDecided():
+                self.decision = fact
+            case p.PackClosed():
+                self.stage, self.counts, self.closed_at = "closed", fact.counts, at
+
+    def _intend(self, step: p.PackStep) -> None:
+        if step == "cancel":
+            self.is_cancelled = True
+        else:
+            self.stage = "uploading" if step == "upload" else "creating"
+
+
+def pack_of(fact: p.PackBuilt, at: float, seq: int = 0) -> Pack:
+    """A pack as it begins."""
+    return Pack(
+        built_seq=seq,
+        id=fact.pack,
+        model=fact.model,
+        endpoint=fact.endpoint,
+        requests=fact.requests,
+        size_bytes=fact.size_bytes,
+        tokens=fact.tokens,
+        digest=fact.digest,
+        ceiling_usd=fact.ceiling_usd,
+        window=fact.window,
+        built_at=at,
+    )
+
+
+def packs_in(entries: Iterable[Entry]) -> dict[str, Pack]:
+    """All packs of a study's own facts, in the order in which they were built."""
+    packs: dict[str, Pack] = {}
+    for entry in entries:
+        fact = entry.fact
+        if isinstance(fact, p.PackBuilt):
+            packs[fact.pack] = pack_of(fact, entry.at, entry.seq)
+        elif isinstance(fact, p.PackFact):
+            packs[fact.pack].apply(fact, entry.at, entry.seq)
+    return packs
+
+
+def pack_id(study: str, model: str, file_digest: str) -> str:
+    """Id of a pack, from what is in it: the same requests never make two packs."""
+    return "p" + digest([study, model, file_digest], size=8)
+
+
+def look_of(fact: p.PackSeen) -> Look:
+    return Look(
+        phase=cast("Phase", fact.phase),
+        word=fact.word,
+        total=fact.total,
+        done=fact.done,
+        failed=fact.failed,
+        results=fact.results,
+        problems=fact.problems,
+        expires_at=fact.expires_at,
+    )
+
+
+def seen(pack: str, look: Look) -> p.PackSeen:
+    """What the provider said, as a fact."""
+    return p.PackSeen(
+        pack=pack,
+        phase=look.phase,
+        word=look.word,
+        total=look.total,
+        done=look.done,
+        failed=look.failed,
+        results=look.results,
+        problems=look.problems,
+        expires_at=look.expires_at,
+    )

@@ -1,0 +1,393 @@
+"""The batch lane as a study sees it: a door where calls are put down, and a carrier that wakes whose calls came back.
+
+L1. A call waits in one place only: in a load, or in a pack. Asked again meanwhile (by a replay), it waits on.
+L2. A hold is taken when the call is put down and stands until its line is settled. Nothing leaves before the pack that
+    holds it is durable.
+L3. What is out is collected by every run of the study, whatever lane its new calls take.
+"""
+
+from asyncio import Event, TaskGroup, to_thread
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from trialrun.core import errors as e
+from trialrun.core import facts as f
+from trialrun.core import pack_facts as p
+from trialrun.core.batches import BatchRoute, PackFile, PackStore
+from trialrun.core.calls import Call
+from trialrun.core.packs import Pack, pack_id, pack_of, packs_in
+from trialrun.core.ports import Answer, Clock, Journal, PriceBook
+from trialrun.core.pricing import ceiling_usd
+from trialrun.core.state import BATCH
+from trialrun.core.study import Batching, Limits
+from trialrun.gateway.batches.courier import Courier, Office
+from trialrun.gateway.batches.decisions import carry_out
+from trialrun.gateway.batches.loads import Load, Loads
+from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since
+from trialrun.gateway.gateway import Gateway
+from trialrun.gateway.pausing import pause
+
+_ZERO = Decimal(0)
+_UNSENT = ("built", "uploading", "uploaded")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LaneParts:
+    """What a batch lane is made of."""
+
+    gateway: Gateway
+    journal: Journal
+    route: Callable[[str], BatchRoute]
+    """The batch API of a model's provider. Raises UsageError where there is none."""
+    prices: PriceBook
+    packs: PackStore
+    settings: Batching
+    limits: Limits
+    clock: Clock
+    study: str
+    tag: str
+    tell: Callable[[str], None]
+    is_detached: bool = False
+    takes_new: bool = True
+    """Whether new calls travel in batches; if not, only what is out is collected."""
+
+
+class BatchLane:
+    """Puts calls into packs, and carries the packs."""
+
+    def __init__(self, parts: LaneParts) -> None:
+        self._parts = parts
+        self._purse = parts.gateway.purse
+        self._out: dict[str, tuple[str, ...]] = {}
+        """Trials with calls that wait here, and the addresses of these calls."""
+        self._short: dict[str, None] = {}
+        """Trials that wait for money which packs that are out hold."""
+        self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
+        self._departing: list[Load] = []
+        self._packs: dict[str, Pack] = {}
+        self._queued: dict[str, Pack] = {}
+        """Packs that are at the provider, or on their way there."""
+        self._carried = 0
+        self._news = Event()
+        self._stopping = Event()
+        self._wake: Callable[[Sequence[str]], None] = lambda _trials: None
+        self._is_past_deadline = False
+        self._is_over = False
+        self._is_resting = False
+        self._stop: e.StudyStop | e.StoreError | None = None
+        self._quiet = Event()
+
+    # --- before the run ----------------------------------------------------------------------------------------------
+
+    async def recall(self) -> None:
+        """Remember what is out: before any trial is opened, and after the money of earlier runs was carried."""
+        parts = self._parts
+        known = packs_in(await parts.journal.facts_of(""))
+        parts.packs.sweep(set(known))
+        self._packs = {pack.id: pack for pack in known.values() if pack.is_open}
+        till = self._till()
+        for pack in list(self._packs.values()):
+            ended = await ended_since(parts.journal, pack.built_seq)
+            for row in parts.packs.rows(pack.id):
+                if row.key in ended.surely:
+                    continue
+                is_coming = pack.stage != "doubted" or pack.decision is not None
+                if is_coming and row.key not in ended.in_doubt:
+                    self._purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
+                self._await(row.trial, row.at)
+            await carry_out(pack, till, clock=parts.clock, ended=ended)
+            await self._dissolve_if_stale(pack)
+            if not pack.is_open:
+                self._release(pack)
+        self._carried = sum(pack.is_open for pack in self._packs.values())
+
+    async def _dissolve_if_stale(self, pack: Pack) -> None:
+        """A pack that has not left holds calls that are not wanted any more if their trials began anew since."""
+        parts = self._parts
+        if pack.stage not in _UNSENT:
+            return
+        anew = {entry.trial async for entry in parts.journal.since(pack.built_seq, "superseded")}
+        is_stale = any(row.trial in anew for row in parts.packs.rows(pack.id))
+        if is_stale or not parts.takes_new:
+            reason = "its pack was taken apart before it left"
+            counts = await dissolve(pack, self._till(), error=f.NEVER_SENT, reason=reason)
+            await self._record(pack, p.PackClosed(pack=pack.id, counts=counts))
+
+    # --- the door ---------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self, call: Call, *, attempts_before: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
+    ) -> Answer:
+        """Put the call down and unwind its trial; the reply is in the journal when the trial is replayed."""
+        if call.address in self._out.get(call.trial, ()):
+            raise e.Parked(BATCH)
+        if not self._parts.takes_new or self._is_past_deadline:
+            return await self._parts.gateway.ask(
+                call, attempts_before=attempts_before, delta=delta, texts=texts
+            )
+        if self._is_resting:
+            raise e.Drained
+        self._put_down(call, attempts_before + 1, delta, texts)
+        raise e.Parked(BATCH)
+
+    def _put_down(
+        self, call: Call, attempt: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
+    ) -> None:
+        parts, request = self._parts, call.request
+        route = parts.route(request.model)
+        price = parts.prices.batch_price_of(request.model)
+        ceiling = ceiling_usd(request, price) if price else None
+        body = route.provider.prepare(call)
+        if not self._purse.take(call, ceiling or _ZERO):
+            self._short[call.trial] = None
+            return
+        try:
+            self._loads.add(call, body, route, attempt=attempt, ceiling_usd=ceiling, now=parts.clock.now())
+        except BaseException:
+            self._purse.release(call, ceiling or _ZERO)
+            raise
+        held = f.Held(
+            at=call.address,
+            attempt=attempt,
+            model=request.model,
+            party=call.party,
+            fingerprint=request.fingerprint,
+            ceiling_usd=ceiling,
+            purpose=call.purpose,
+            turn=call.turn,
+            request=delta if attempt == 1 else None,
+            lane="batch",
+        )
+        parts.journal.append(call.trial, [held], texts if attempt == 1 else None)
+        self._await(call.trial, call.address)
+        self._news.set()
+
+    # --- as the engine sees it --------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        return not self._is_over and bool(self._loads or self._departing or self._carried)
+
+    def waits_for(self, trial: str, at: str = "") -> bool:
+        if at:
+            return at in self._out.get(trial, ())
+        return trial in self._out or trial in self._short
+
+    def nothing_else(self) -> None:
+        self._loads.flush()
+
+    async def run(self, wake: Callable[[Sequence[str]], None]) -> None:
+        """Carry packs until this is cancelled; an error that stops the study is raised when the couriers rest."""
+        self._wake = wake
+        try:
+            async with TaskGroup() as group:
+                for pack in [pack for pack in self._packs.values() if pack.is_open]:
+                    group.create_task(self._carry(pack, None))
+                while self._stop is None:
+                    self._news.clear()
+                    for load in self._taken():
+                        self._carried += 1
+                        group.create_task(self._seal_and_carry(load))
+                    wait_s = self._loads.flush_old(self._parts.clock.now())
+                    if self._departing:
+                        continue
+                    if wait_s is None:
+                        await self._news.wait()
+                    else:
+                        await pause(self._parts.clock, wait_s, self._news)
+        except BaseExceptionGroup as many:
+            raise _bug_in(many) from None
+        finally:
+            self._is_over = True
+            self._quiet.set()
+        raise self._stop
+
+    async def rest(self, *, is_patient: bool) -> None:
+        """Patient: what is put down leaves, and all that is out comes back. Else couriers stop at a safe point."""
+        self._is_resting = True
+        if is_patient:
+            self._loads.flush()
+        else:
+            self._loads.discard()
+            for load in self._taken():
+                load.spool.discard()
+            self._stopping.set()
+        while self.is_busy:
+            self._quiet.clear()
+            await self._quiet.wait()
+
+    def waits(self) -> tuple[str, ...]:
+        """What is waited for, for progress lines."""
+        lines: list[str] = []
+        if waiting := self._loads.waiting:
+            lines.append(f"{waiting} calls wait for company")
+        lines += [_line_of(pack) for pack in self._packs.values() if pack.is_open]
+        return tuple(lines)
+
+    # --- packs ------------------------------------------------------------------------------------------------------
+
+    def _depart(self, load: Load) -> None:
+        self._departing.append(load)
+        self._news.set()
+
+    def _taken(self) -> list[Load]:
+        loads, self._departing = self._departing, []
+        return loads
+
+    async def _seal_and_carry(self, load: Load) -> None:
+        parts, spool = self._parts, load.spool
+        id_ = pack_id(parts.study, load.model, spool.digest)
+        file = await to_thread(spool.seal, id_)
+        built = p.PackBuilt(
+            pack=id_,
+            model=load.model,
+            endpoint=load.endpoint,
+            requests=file.requests,
+            size_bytes=file.size_bytes,
+            digest=spool.digest,
+            tokens=load.tokens,
+            ceiling_usd=load.ceiling_usd,
+            window=file.window,
+        )
+        parts.journal.append("", [built])
+        await parts.journal.commit()
+        pack = self._packs[id_] = pack_of(built, parts.clock.now())
+        await self._carry(pack, file)
+
+    async def _carry(self, pack: Pack, file: PackFile | None) -> None:
+        try:
+            file = file or self._parts.packs.sealed(pack.id, pack.model)
+            if file is None:
+                raise e.StoreError(
+                    f"the requests of the batch {pack.id} are not there",
+                    where=f"batches/{pack.id}",
+                    fix="put the folder `batches` of the study back, as it was copied or moved without it",
+                )
+            await self._wait_for_queue(pack)
+            unpacked = await Courier(pack, file, self._parts.route(pack.model), self._office()).carry()
+            if unpacked is not None:
+                await self._finish(pack, unpacked)
+            elif not pack.is_open:
+                self._release(pack)
+        except (e.StudyStop, e.StoreError) as stop:
+            # The others come to rest before it is told: a courier cut in the middle leaves a doubt behind.
+            self._stop = self._stop or stop
+            self._stopping.set()
+            self._news.set()
+        finally:
+            self._queued.pop(pack.id, None)
+            self._carried -= 1
+            self._quiet.set()
+            self._wake([])
+
+    async def _wait_for_queue(self, pack: Pack) -> None:
+        """So many tokens of a model may wait at the provider; a pack that would be too many waits here."""
+        most = self._parts.settings.queued_tokens
+        while most is not None and pack.stage in _UNSENT and not self._stopping.is_set():
+            queued = sum(other.tokens for other in self._queued.values() if other.model == pack.model)
+            if not queued or queued + pack.tokens <= most:
+                break
+            await pause(self._parts.clock, self._parts.settings.poll_s, self._stopping)
+        # No await between the check and this: two packs must not both take the last of the room.
+        self._queued[pack.id] = pack
+
+    async def _finish(self, pack: Pack, unpacked: Unpacked) -> None:
+        """Everything that came is settled: wake whose it is, and say what is missing."""
+        if unpacked.foreign:
+            example = unpacked.foreign[0][:80]
+            reason = f"its results have {len(unpacked.foreign)} ids that were never sent, such as `{example}`"
+            await self._doubt(pack, reason, pack.requests)
+            return
+        if unpacked.missing:
+            reason = f"{len(unpacked.missing)} of its {pack.requests} calls are in no result"
+            await self._doubt(pack, reason, len(unpacked.missing))
+        else:
+            await self._record(pack, p.PackClosed(pack=pack.id, counts=dict(unpacked.counts)))
+        self._go_live_if_late(pack, unpacked)
+        self._release(pack, but={(row.trial, row.at) for row in unpacked.missing})
+        if unpacked.stop is not None:
+            raise unpacked.stop
+
+    def _go_live_if_late(self, pack: Pack, unpacked: Unpacked) -> None:
+        left = unpacked.counts["never run"] + unpacked.counts["to be tried again"]
+        settings = self._parts.settings
+        if not pack.is_cancelled or not left or settings.then != "live" or self._is_past_deadline:
+            return
+        self._is_past_deadline = True
+        hours = (settings.deadline_s or 0) / 3600
+        self._parts.tell(
+            f"the deadline of {hours:g} h has passed: {left} calls and what follows go live, at the live price"
+        )
+
+    async def _doubt(self, pack: Pack, reason: str, lines: int) -> None:
+        await self._record(pack, p.PackDoubted(pack=pack.id, reason=reason, lines=lines))
+        self._parts.tell(
+            f"batch {pack.batch or pack.id} is in doubt: {reason}; `trialrun batch resolve` decides"
+        )
+
+    async def _record(self, pack: Pack, fact: p.PackFact) -> None:
+        self._parts.journal.append("", [fact])
+        pack.apply(fact, self._parts.clock.now(), 0)
+        await self._parts.journal.commit()
+
+    def _await(self, trial: str, at: str) -> None:
+        self._out[trial] = (*self._out.get(trial, ()), at)
+
+    def _release(self, pack: Pack, *, but: set[tuple[str, str]] | None = None) -> None:
+        """The calls of this pack are not out any more: their trials go on, and those that waited for money."""
+        trials: dict[str, None] = {}
+        for row in self._parts.packs.rows(pack.id):
+            if but and (row.trial, row.at) in but:
+                continue
+            left = tuple(at for at in self._out.get(row.trial, ()) if at != row.at)
+            if left:
+                self._out[row.trial] = left
+            else:
+                self._out.pop(row.trial, None)
+            trials[row.trial] = None
+        trials.update(self._short)
+        self._short.clear()
+        self._wake(list(trials))
+
+    def _till(self) -> Till:
+        parts = self._parts
+        return Till(
+            journal=parts.journal,
+            purse=self._purse,
+            prices=parts.prices,
+            packs=parts.packs,
+            breaker=parts.gateway.breaker,
+            limits=parts.limits,
+        )
+
+    def _office(self) -> Office:
+        parts = self._parts
+        return Office(
+            till=self._till(),
+            settings=parts.settings,
+            clock=parts.clock,
+            stopping=self._stopping,
+            tell=parts.tell,
+            is_detached=parts.is_detached,
+        )
+
+
+def _line_of(pack: Pack) -> str:
+    look = pack.look
+    done = f", {look.done:,} done" if look is not None and look.done else ""
+    word = look.word if look is not None and pack.stage == "created" else pack.stage
+    return f"{pack.model}: a batch of {pack.requests:,} calls, {word}{done}"
+
+
+def _bug_in(many: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What broke a courier; what stops the study never comes this way."""
+    flat: list[BaseException] = []
+    stack: list[BaseException] = [many]
+    while stack:
+        error = stack.pop()
+        if isinstance(error, BaseExceptionGroup):
+            stack.extend(error.exceptions)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        else:
+            flat.append(error)
+    return flat[0]

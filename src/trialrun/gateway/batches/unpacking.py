@@ -1,0 +1,263 @@
+"""From the results of a pack to facts of its trials, line by line.
+
+U1. Every line becomes exactly one of: settled, refused for good, back into the pool, never run, a second bill for what
+    is settled. What has no line is missing: in doubt, its money held.
+U2. Unpacking twice gives the same journal: a line whose attempt has ended since the results came is passed over.
+U3. Order means nothing, ids everything. A foreign id means that these are not our results, or not only: nothing is
+    unpacked before a person has said so.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from trialrun.core import errors as e
+from trialrun.core import facts as f
+from trialrun.core.batches import BatchRoute, PackStore, Result, Row
+from trialrun.core.calls import RawReply, Request
+from trialrun.core.facts import tag_of
+from trialrun.core.packs import Pack
+from trialrun.core.ports import Journal, PriceBook
+from trialrun.core.pricing import cost_usd
+from trialrun.core.study import Limits, Price
+from trialrun.gateway.breaker import Breaker
+from trialrun.gateway.purse import Purse
+from trialrun.gateway.settling import settlement_of
+
+_ZERO = Decimal(0)
+_LINES_A_COMMIT = 1000
+_ENDINGS = tuple(
+    tag_of(fact)
+    for fact in (
+        f.Settled(at="", attempt=0, cost_usd=None, usage=None),
+        f.Released(at="", attempt=0, error="", reason=""),
+        f.Doubted(at="", attempt=0, error="", reason=""),
+        f.Confirmed(at="", attempt=0, cost_usd=_ZERO),
+        f.Charged(at="", attempt=0, cost_usd=None, usage=None, reason=""),
+    )
+)
+MISSING = "Missing"
+
+
+@dataclass(kw_only=True, slots=True)
+class Unpacked:
+    """What became of a pack's lines."""
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    missing: list[Row] = field(default_factory=list[Row])
+    foreign: list[str] = field(default_factory=list[str])
+    stop: e.StudyStop | None = None
+    """Why the study should not go on, found in a line or in too many equal ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Till:
+    """What settling a line needs."""
+
+    journal: Journal
+    purse: Purse
+    prices: PriceBook
+    packs: PackStore
+    breaker: Breaker
+    limits: Limits
+
+
+async def unpack(pack: Pack, route: BatchRoute, till: Till) -> Unpacked:
+    """Settle every line of a fetched pack that has not been."""
+    return await _Unpacking(pack, route, till).run()
+
+
+Attempt = tuple[str, str, int]
+"""Trial, address and number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of attempts since a fact."""
+
+    surely: set[Attempt] = field(default_factory=set[Attempt])
+    in_doubt: set[Attempt] = field(default_factory=set[Attempt])
+    charged: set[Attempt] = field(default_factory=set[Attempt])
+    """Those that were billed once more."""
+
+
+async def ended_since(journal: Journal, seq: int) -> Ended:
+    """The endings of attempts of all trials after this fact."""
+    ended = Ended()
+    async for entry in journal.since(seq, *_ENDINGS):
+        match entry.fact:
+            case f.Settled() | f.Released() | f.Confirmed() as fact:
+                ended.surely.add((entry.trial, fact.at, fact.attempt))
+                ended.in_doubt.discard((entry.trial, fact.at, fact.attempt))
+            case f.Doubted() as fact:
+                ended.in_doubt.add((entry.trial, fact.at, fact.attempt))
+            case f.Charged() as fact:
+                ended.charged.add((entry.trial, fact.at, fact.attempt))
+            case _:
+                pass
+    return ended
+
+
+async def dissolve(
+    pack: Pack, till: Till, *, error: str, reason: str, refused: Mapping[int, str] | None = None
+) -> dict[str, int]:
+    """Give the calls of a pack that surely never ran back to their trials; `refused` lines are given up for good."""
+    counts = Counter[str]()
+    refused = refused or {}
+    ended = await ended_since(till.journal, pack.built_seq)
+    for number, row in enumerate(till.packs.rows(pack.id), start=1):
+        if row.key in ended.surely:
+            continue
+        why = refused.get(number)
+        facts: list[f.TrialFact] = [
+            f.Released(at=row.at, attempt=row.attempt, error=error, reason=why or reason)
+        ]
+        if why:
+            facts.append(f.GaveUp(at=row.at, error="RequestRefused", reason=why))
+        till.journal.append(row.trial, facts)
+        till.purse.release(row, row.ceiling_usd or _ZERO)
+        counts["refused" if why else "to be tried again"] += 1
+    await till.journal.commit()
+    return dict(counts)
+
+
+class _Unpacking:
+    def __init__(self, pack: Pack, route: BatchRoute, till: Till) -> None:
+        self._pack = pack
+        self._route = route
+        self._till = till
+        self._price: Price | None = till.prices.batch_price_of(pack.model)
+        self._forms: list[Request] = [form.request for form in till.packs.forms(pack.id)]
+        self._rows: dict[str, Row] = {row.id: row for row in till.packs.rows(pack.id)}
+        self._seen: set[str] = set()
+        self._ended = Ended()
+        self._unpacked = Unpacked()
+
+    async def run(self) -> Unpacked:
+        unpacked = self._unpacked
+        is_accepted = self._pack.decision is not None and self._pack.decision.decision == "accept"
+        if not is_accepted:
+            unpacked.foreign = [id_ for id_ in self._ids() if id_ not in self._rows]
+            if unpacked.foreign:
+                return unpacked
+        if self._pack.fetched_seq:
+            self._ended = await ended_since(self._till.journal, self._pack.fetched_seq)
+        for number, result in enumerate(self._results(), start=1):
+            self._take(result)
+            if number % _LINES_A_COMMIT == 0:
+                await self._till.journal.commit()
+        self._miss()
+        await self._till.journal.commit()
+        return unpacked
+
+    def _results(self) -> Iterator[Result]:
+        read = self._route.read
+        for name, _, _ in self._pack.files:
+            for line in self._till.packs.lines(self._pack.id, name):
+                if line.strip():
+                    yield read(line)
+
+    def _ids(self) -> Iterator[str]:
+        return (result.id for result in self._results())
+
+    def _take(self, result: Result) -> None:
+        row = self._rows.get(result.id)
+        if row is None:
+            self._unpacked.counts["foreign"] += 1
+        elif result.id in self._seen:
+            self._take_again(row, result)
+        else:
+            self._seen.add(result.id)
+            if row.key in self._ended.surely:
+                self._unpacked.counts["settled before"] += 1
+            elif result.raw is not None:
+                self._settle(row, result.raw)
+            else:
+                self._release(row, result)
+
+    def _settle(self, row: Row, raw: RawReply) -> None:
+        till, provider = self._till, self._route.provider
+        settlement = settlement_of(
+            raw,
+            self._forms[row.form],
+            provider,
+            self._price,
+            provider.meter(raw),
+            at=row.at,
+            attempt=row.attempt,
+            turn=row.turn,
+            pack=self._pack.id,
+        )
+        till.journal.append(row.trial, settlement.facts, settlement.texts)
+        held = row.ceiling_usd or _ZERO
+        if settlement.cost_usd is None:
+            till.purse.doubt(row, held)
+        else:
+            till.purse.settle(row, held, settlement.cost_usd)
+        if settlement.problem is None:
+            self._unpacked.counts["ok"] += 1
+            till.breaker.success(self._pack.model)
+        else:
+            self._unpacked.counts["unreadable"] += 1
+            self._count_failure(f"ReplyUnreadable: {settlement.problem.what}")
+
+    def _release(self, row: Row, result: Result) -> None:
+        """No reply, and no bill: what follows depends on why."""
+        error, till = result.error, self._till
+        name = "NeverRan" if error is None else type(error).__name__
+        reason = result.reason or "the batch ended before it ran" if error is None else error.what
+        status = error.status if isinstance(error, e.CallError) else None
+        facts: list[f.TrialFact] = [
+            f.Released(at=row.at, attempt=row.attempt, error=name, reason=reason, status=status)
+        ]
+        is_final = isinstance(error, e.RequestRefused) or (
+            isinstance(error, e.CallError) and row.attempt >= till.limits.call_attempts
+        )
+        if is_final:
+            facts.append(f.GaveUp(at=row.at, error=name, reason=reason))
+            self._count_failure(f"{name}: {reason}")
+        till.journal.append(row.trial, facts)
+        till.purse.release(row, row.ceiling_usd or _ZERO)
+        kind = "refused" if is_final else "never run" if error is None else "to be tried again"
+        self._unpacked.counts[kind] += 1
+        if isinstance(error, e.StudyStop):
+            self._unpacked.stop = self._unpacked.stop or error
+
+    def _take_again(self, row: Row, result: Result) -> None:
+        """The first result stands; a second reply may be a second bill."""
+        self._unpacked.counts["duplicate"] += 1
+        if result.raw is None or row.key in self._ended.charged:
+            return
+        usage = self._route.provider.meter(result.raw)
+        cost = cost_usd(usage, self._price) if usage and self._price else None
+        charged = f.Charged(
+            at=row.at, attempt=row.attempt, cost_usd=cost, usage=usage, reason="its result came twice"
+        )
+        self._till.journal.append(row.trial, [charged])
+        self._till.purse.charge(row, cost or _ZERO)
+
+    def _miss(self) -> None:
+        """Lines without a result: nobody knows whether they ran."""
+        for row in self._rows.values():
+            if row.id in self._seen or row.key in self._ended.surely:
+                continue
+            self._unpacked.missing.append(row)
+            self._unpacked.counts["missing"] += 1
+            if row.key in self._ended.in_doubt:
+                continue
+            doubted = f.Doubted(
+                at=row.at,
+                attempt=row.attempt,
+                error=MISSING,
+                reason="the results of its batch do not have it",
+            )
+            self._till.journal.append(row.trial, [doubted])
+            self._till.purse.doubt(row, row.ceiling_usd or _ZERO)
+
+    def _count_failure(self, reason: str) -> None:
+        """Too many equal failures stop the study, but not the unpacking of what is paid."""
+        try:
+            self._till.breaker.failure(self._pack.model, reason)
+        except e.BreakerOpen as stop:
+            self._unpacked.stop = self._unpacked.stop or stop

@@ -1,0 +1,101 @@
+"""A reply that has come, as facts: what it cost, its text, its raw body, what came beside it. For every lane.
+
+The cost is reckoned from what the provider meters and never depends on whether the reply could be read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from trialrun.core import facts as f
+from trialrun.core.calls import Parsed, RawReply, Request, Usage
+from trialrun.core.envelope import open_
+from trialrun.core.errors import ReplyUnreadable
+from trialrun.core.identity import canonical, text_hash
+from trialrun.core.ports import Provider
+from trialrun.core.pricing import cost_usd
+from trialrun.core.study import Price
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settlement:
+    """What goes into the journal for one reply, and what a procedure reads of it."""
+
+    facts: list[f.TrialFact]
+    texts: dict[str, str | bytes]
+    settled: f.Settled
+    parsed: Parsed
+    problem: ReplyUnreadable | None
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        return self.settled.cost_usd
+
+
+def settlement_of(
+    raw: RawReply,
+    request: Request,
+    provider: Provider,
+    price: Price | None,
+    usage: Usage | None,
+    *,
+    at: str,
+    attempt: int,
+    turn: int,
+    pack: str = "",
+) -> Settlement:
+    """The facts of a reply. `request` needs no messages: only its settings and its schema are looked at."""
+    parsed, problem = _parsed(provider, raw, request)
+    stored = open_(raw.body, parsed.text)
+    texts: dict[str, str | bytes] = {(raw_name := text_hash(stored)): stored}
+    text_name = extras_name = ""
+    if problem is None or problem.text is not None:
+        text_name = text_hash(parsed.text)
+        texts[text_name] = parsed.text
+    if parsed.extras:
+        extras = canonical(parsed.extras).decode()
+        extras_name = text_hash(extras)
+        texts[extras_name] = extras
+    settled = f.Settled(
+        at=at,
+        attempt=attempt,
+        cost_usd=cost_usd(usage, price) if usage and price else None,
+        usage=usage,
+        text=text_name,
+        raw=raw_name,
+        finish=parsed.finish,
+        model=parsed.model,
+        request_id=raw.request_id,
+        latency_s=round(raw.latency_s, 6),
+        priced_by=price.source if price else "",
+        unreadable=problem.what if problem else "",
+        tool_calls=parsed.tool_calls,
+        extras=extras_name,
+        seed=parsed.seed,
+        dropped=parsed.dropped,
+        pack=pack,
+    )
+    facts: list[f.TrialFact] = [settled]
+    if extras_name:
+        facts.append(_artefact(at, turn, extras_name, texts))
+    return Settlement(facts=facts, texts=texts, settled=settled, parsed=parsed, problem=problem)
+
+
+def _parsed(provider: Provider, raw: RawReply, request: Request) -> tuple[Parsed, ReplyUnreadable | None]:
+    try:
+        return provider.parse(raw, request), None
+    except ReplyUnreadable as error:
+        return Parsed(text=error.text or "", finish="other"), error
+
+
+def _artefact(at: str, turn: int, name: str, texts: Mapping[str, str | bytes]) -> f.ArtefactKept:
+    """What came beside a reply, kept with it in one write: no run may end between the two."""
+    content = texts[name]
+    return f.ArtefactKept(
+        at=at,
+        name=f"extras:{at}",
+        content=name,
+        media_type="application/json",
+        size_bytes=len(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content),
+        turn=turn,
+    )
