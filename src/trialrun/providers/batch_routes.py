@@ -6,6 +6,8 @@ from types import MappingProxyType
 from trialrun.core.batches import BatchRoute
 from trialrun.core.errors import UsageError
 from trialrun.core.ports import Provider
+from trialrun.providers.anthropic import Anthropic
+from trialrun.providers.anthropic_batches import AnthropicBatches
 from trialrun.providers.openai_batches import OFFERS, OPENAI_OFFER, OpenAIBatches
 from trialrun.providers.openai_chat import OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
@@ -30,6 +32,8 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
 def batch_route(name: str, account: Provider, model: str) -> BatchRoute:
     """The batches of this account; raises UsageError, with the fix, if there are none."""
     match account:
+        case Anthropic():
+            return AnthropicBatches(account)
         case OpenAIResponses():
             return OpenAIBatches(account, path="/v1/responses", offer=OFFERS.get(name, OPENAI_OFFER))
         case OpenAIChat():
