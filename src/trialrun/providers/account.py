@@ -81,23 +81,25 @@ class HttpAccount:
         about: str = "",
         kept: Sequence[str] = (),
         begins: bool = False,
+        is_signed: bool = True,
+        accepted: Sequence[int] = (),
     ) -> RawReply:
-        """One request that is no call, under the account's first key. Any status but 2xx raises.
+        """One request that is no call, under the account's first key. Any status but 2xx and `accepted` raises.
 
         `about` is what an error names; `begins` says that the request makes the provider begin something, so that a
-        lost reply leaves that in doubt.
+        lost reply leaves that in doubt. An address that carries its own permission gets no key: not `is_signed`.
         """
         keys = await self.keys()
         raw = await self._http.request(
             method,
             url,
             body,
-            headers={**self.auth(keys.first), **(headers or {})},
+            headers={**(self.auth(keys.first) if is_signed else {}), **(headers or {})},
             timeout_s=timeout_s,
             kept=kept,
             billed="unknown" if begins else "no",
         )
-        if 200 <= raw.status < 300:
+        if 200 <= raw.status < 300 or raw.status in accepted:
             return raw
         raise self.error(raw, about=about, keys=keys, begins=begins)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from trialrun.core.batches import Anchor, BatchLimits, Listed, Look, PackFile, Phase, Result
 from trialrun.core.calls import Call
-from trialrun.core.errors import CallError, Unavailable
+from trialrun.core.errors import Unavailable
 from trialrun.providers.anthropic import VERSION, VERSION_WITH_SAMPLING, Anthropic, version_of
 from trialrun.providers.route import HttpRoute, phase_in, seconds, upload_timeout_s
 from trialrun.providers.uploads import listed
@@ -129,22 +129,18 @@ class AnthropicBatches(HttpRoute):
             case "succeeded":
                 return self._replied(row.custom_id, bytes(result.message))
             case "errored":
-                return self._errored(row.custom_id, bytes(result.error))
+                problem = _ERROR.decode(result.error)
+                return self._replied(
+                    row.custom_id,
+                    bytes(result.error),
+                    status=STATUSES.get(problem.error.type, 500),
+                    request_id=problem.request_id or "",
+                )
             case "canceled" | "expired":
                 return Result(id=row.custom_id, reason=result.type)
             case _:
                 what = f"{self._account.name} calls the result `{result.type}`, which nobody knows"
                 return Result(id=row.custom_id, error=Unavailable(what, billed="unknown"))
-
-    def _errored(self, id_: str, body: bytes) -> Result:
-        """A line with an error, which is not billed whatever it is."""
-        problem = _ERROR.decode(body)
-        read = self._replied(
-            id_, body, status=STATUSES.get(problem.error.type, 500), request_id=problem.request_id or ""
-        )
-        if isinstance(read.error, CallError):
-            read.error.billed = "no"
-        return read
 
 
 _HEADERS = {"anthropic-version": VERSION}

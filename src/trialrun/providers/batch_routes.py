@@ -8,6 +8,8 @@ from trialrun.core.errors import UsageError
 from trialrun.core.ports import Provider
 from trialrun.providers.anthropic import Anthropic
 from trialrun.providers.anthropic_batches import AnthropicBatches
+from trialrun.providers.gemini import Gemini
+from trialrun.providers.gemini_batches import GeminiBatches
 from trialrun.providers.openai_batches import OFFERS, OPENAI_OFFER, OpenAIBatches
 from trialrun.providers.openai_chat import OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
@@ -32,6 +34,8 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
 def batch_route(name: str, account: Provider, model: str) -> BatchRoute:
     """The batches of this account; raises UsageError, with the fix, if there are none."""
     match account:
+        case Gemini():
+            return GeminiBatches(account)
         case Anthropic():
             return AnthropicBatches(account)
         case OpenAIResponses():

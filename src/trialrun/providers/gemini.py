@@ -85,6 +85,12 @@ def generate_body(call: Call) -> bytes:
     return encoded(body, call, _OURS)
 
 
+def response_id(body: bytes) -> str:
+    """The provider's own name for a reply; empty if it gives none."""
+    found = _RESPONSE_ID.search(body)
+    return found[1].decode("utf-8", "replace") if found else ""
+
+
 class Gemini(HttpAccount):
     """One account at the Gemini Developer API. The base URL ends in the version: `/v1`, or `/v1beta`."""
 
@@ -96,8 +102,7 @@ class Gemini(HttpAccount):
 
     def checked(self, raw: RawReply, call: Call, keys: Keys) -> RawReply:
         raw = super().checked(raw, call, keys)
-        found = None if raw.request_id else _RESPONSE_ID.search(raw.body)
-        return msgspec.structs.replace(raw, request_id=found[1].decode("utf-8", "replace")) if found else raw
+        return raw if raw.request_id else msgspec.structs.replace(raw, request_id=response_id(raw.body))
 
     def prepare(self, call: Call) -> bytes:
         return generate_body(call)

@@ -9,7 +9,7 @@ import msgspec
 
 from trialrun.core.batches import Anchor, BatchLimits, Phase, Result
 from trialrun.core.calls import Call, RawReply
-from trialrun.core.errors import RequestRefused, Unavailable
+from trialrun.core.errors import CallError, RequestRefused, Unavailable
 from trialrun.core.ports import Provider
 from trialrun.providers.account import HttpAccount
 from trialrun.providers.bodies import READ_ERRORS
@@ -63,11 +63,17 @@ class HttpRoute:
         )
 
     def _replied(self, id_: str, body: bytes, *, status: int = 200, request_id: str = "") -> Result:
-        """A line that holds what the live lane would have had: a reply, or an error with its status."""
+        """A line that holds what the live lane would have had: a reply, or an error with its status.
+
+        An error in a line is not billed, whatever it is.
+        """
         raw = RawReply(body=body, status=status, request_id=request_id)
         if status == 200 or is_policy(raw):
             return Result(id=id_, raw=raw)
-        return Result(id=id_, error=self._account.error(raw, about=id_))
+        error = self._account.error(raw, about=id_)
+        if isinstance(error, CallError):
+            error.billed = "no"
+        return Result(id=id_, error=error)
 
     def _answer(self, raw: RawReply, type_: type[T]) -> T:
         """The body of a provider's answer about a batch."""
