@@ -129,7 +129,7 @@ async def test_an_upload_that_was_not_taken_whole_is_unavailable(
 
 
 async def test_a_batch_is_found_by_its_display_name_newest_first(tmp_path: Path):
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {**job("BATCH_STATE_PENDING", displayName=f"pack{n % 3}"), "name": f"batches/b{n}"} for n in range(6)
     ]
     for number, one in enumerate(jobs):
