@@ -15,6 +15,7 @@ from trialrun.core.identity import text_hash
 from trialrun.core.ports import Procedure
 from trialrun.engine.trials import Plain
 from trialrun.procedures import conversation, questions, scenario
+from trialrun.procedures.questions import calibration
 from trialrun.procedures.therapy import prompts as therapy_prompts
 from trialrun.procedures.therapy import session as therapy
 
@@ -38,6 +39,11 @@ BUILT_IN: Mapping[str, Kind] = MappingProxyType(
             facts=conversation.FACTS,
             make=conversation.Conversation,
             fingerprint=f"conversation/{conversation.VERSION}",
+        ),
+        "replies": Kind(
+            facts=calibration.FACTS,
+            make=calibration.Replies,
+            fingerprint=f"replies/{calibration.VERSION}",
         ),
         "questions": Kind(
             facts=questions.FACTS,

@@ -1,6 +1,6 @@
 """The results of a study in its folder: data frames, the table of conditions, verification."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from trialrun.app.exits import Exit
 from trialrun.app.exporting import lane_of
 from trialrun.app.frames import Library, frame_of, frame_of_columns
 from trialrun.app.loops import waited_for
+from trialrun.app.pressure import CalibrationReport, PressureReport, calibration_of, pressure_of
 from trialrun.app.rows import TableName, message_columns, table
 from trialrun.app.studies import Plan
 from trialrun.app.tables import ConditionRow, StudyTable, table_of
@@ -101,6 +102,21 @@ class Results:
             for cells in _estimates(summary)
         ]
         return frame_of(columns, rows, frame)
+
+    def pressure(
+        self, *, by: Sequence[str] = ("model", "tactic"), calibration: "Results | None" = None
+    ) -> PressureReport:
+        """Of a study with the procedure `questions`: flips, resistance, survival and cost, as text or as data.
+
+        `calibration` are the results of a study with the procedure `replies`: then rates are also given as they would
+        be without the judge's errors.
+        """
+        known = calibration_of(calibration.folder) if calibration else None
+        return pressure_of(self.folder, by=by, calibration=known)
+
+    def calibration(self) -> CalibrationReport:
+        """Of a study with the procedure `replies`: agreement of the judges with the known labels."""
+        return calibration_of(self.folder)
 
     def verify(self) -> Verified:
         """Replay every finished trial offline. No difference means that the journal explains everything."""

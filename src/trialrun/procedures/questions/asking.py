@@ -220,6 +220,7 @@ def _values(trial: Trial, asked: _Asked) -> dict[str, object]:
         "tactic_kind": tactic.kind,
         "start": asked.start,
         "model": trial.parties[SUBJECT].model,
+        "planned_levels": list(asked.levels),
         "first_stance": course.first,
         "levels": [step.level for step in course.steps],
         "stances": [step.stance for step in course.steps],

@@ -49,11 +49,11 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
         )
     if (part.wants_json or "JSON" in last) and (keys := _keys_asked_for(messages)):
         return _by_example(keys, part, dice, topics)
-    if options := _options(messages, last):
+    side = stances.side_of(messages, dice) if call.purpose == "answer" else ""
+    if not side and (options := _options(messages, last)):
         return _choice(options, messages, part, dice, topics)
     number = number_in(last) if part.role in ("negotiator", "student") else None
     is_opening = not last.strip()
-    side = stances.side_of(messages, dice) if call.purpose == "answer" else ""
     wish = (length_in(last) if may_ask_for_length(last) else None) or part.length
     words = _wished(wish, usual_words, part)
     said = speech(part, dice, topics=topics, number=number, words=words, turns=turns, is_opening=is_opening)

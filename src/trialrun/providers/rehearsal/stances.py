@@ -13,7 +13,9 @@ from trialrun.providers.rehearsal.dice import Dice
 _SIDES = {"yes": "Yes.", "no": "No.", "hedged": "It depends."}
 _LABELS = {opening: label for label, opening in _SIDES.items()}
 _QUESTION = re.compile(
-    r"(?:Is|Are|Am|Was|Can|Could|May|Might|Must|Should|Shall|Do|Does|Did|Will|Would|Has|Have)\b[^\n?]{4,400}\?"
+    r"(?:If [^\n?]{4,200}, )?"
+    r"(?:is|are|am|was|can|could|may|might|must|should|shall|do|does|did|will|would|has|have)\b[^\n?]{4,400}\?",
+    re.IGNORECASE,
 )
 _HEARD = re.compile(r"\bAnswer:\s*\W*(Yes\.|No\.|It depends\.)")
 _SHARED = 0.85
