@@ -44,11 +44,13 @@ BUILT_IN: Mapping[str, Kind] = MappingProxyType(
             facts=calibration.FACTS,
             make=calibration.Replies,
             fingerprint=f"replies/{calibration.VERSION}",
+            material=lambda: text_hash(questions.RUBRIC),
         ),
         "questions": Kind(
             facts=questions.FACTS,
             make=questions.Questions,
             fingerprint=f"questions/{questions.VERSION}",
+            material=lambda: text_hash(questions.RUBRIC),
         ),
         "scenario": Kind(
             facts=scenario.FACTS, make=scenario.Scenario, fingerprint=f"scenario/{scenario.VERSION}"

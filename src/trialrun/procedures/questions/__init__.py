@@ -6,5 +6,6 @@ the judge, `asking` the procedure; `analysis` and `calibration` turn trials and 
 """
 
 from trialrun.procedures.questions.asking import FACTS, VERSION, Questions
+from trialrun.procedures.questions.judging import RUBRIC
 
-__all__ = ["FACTS", "VERSION", "Questions"]
+__all__ = ["FACTS", "RUBRIC", "VERSION", "Questions"]
