@@ -2,9 +2,10 @@
 
 import json
 import resource
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -110,6 +111,20 @@ class Stopwatch:
 
     def wall_s(self) -> float:
         return time.perf_counter() - self.wall
+
+    def felt(self) -> tuple[float, str]:
+        """Seconds as a user feels them. In the short form, which runs among other tests, its CPU seconds."""
+        return (self.cpu_s(), "s CPU") if is_short() else (self.wall_s(), "s wall")
+
+
+def process_felt(arguments: Sequence[str]) -> tuple[float, str, str]:
+    """The same of a fresh Python process, and what it printed."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+    wall_s, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if is_short():
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, "s CPU", done.stdout
+    return wall_s, "s wall", done.stdout
 
 
 def report(what: str, value: float, unit: str, bar: float, *, at_least: bool = False) -> None:

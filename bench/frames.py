@@ -17,9 +17,7 @@ def main() -> None:
         results.messages()
         watch = Stopwatch()
         frame = results.messages()
-        report(
-            f"{trials:,} finished trials to a frame of {len(frame):,} messages", watch.wall_s(), "s wall", 0.5
-        )
+        report(f"{trials:,} finished trials to a frame of {len(frame):,} messages", *watch.felt(), 0.5)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import socket
 import sys
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 SECRETS = ("_API_KEY", "_CREDENTIALS", "_SECRET", "_TOKEN")
@@ -56,3 +57,13 @@ for name in [name for name in os.environ if name.endswith(SECRETS)]:
 # A busy machine is not a bug: no wall-clock limit per example.
 settings.register_profile("trialrun", deadline=None)
 settings.load_profile("trialrun")
+
+MOST_WORKERS = 4
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The whole suite runs side by side. A part that somebody looks at runs here, and so do the long forms, which
+    measure. Bars are CPU seconds, or ratios of one run: neighbours do not move them."""
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    is_long = config.getoption("markexpr") != "not long"
+    return min(os.cpu_count() or 1, MOST_WORKERS) if is_whole and not is_long else 0
