@@ -181,7 +181,7 @@ def test_a_conversation_of_two_rehearsed_parties_reads_on() -> None:
         )
         if texts[-1].endswith("[END]"):
             break
-    assert texts[-1].endswith("[END]")
+    assert texts[-1].splitlines()[-1] == "[END]", "alone in its line"
     assert len(texts) > 8
     assert all(text[0].isupper() and text[-1] in ".?!]" for text in texts)
     assert len(set(texts)) == len(texts)

@@ -99,7 +99,8 @@ def speech(
     may_end = part.end_mark or part.role == "negotiator"
     if may_end and turns >= _EARLIEST_END and dice.happens(_END_SHARE):
         said = dice.pick(lines.ending).say(dice, dice.pick(topics), number)
-        return f"{said} {part.end_mark}".rstrip()
+        # Alone in its line: there every procedure takes it for the end, and none for a word of a sentence.
+        return f"{said}\n{part.end_mark}".rstrip()
     said = [dice.pick(TONES[part.tone])] if TONES[part.tone] and dice.happens(0.7) else []
     first = dice.pick(lines.opening if is_opening else lines.react)
     last = dice.pick(lines.close)
