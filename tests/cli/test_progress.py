@@ -6,11 +6,12 @@ from decimal import Decimal
 
 from rich.console import Console
 
-from trialrun.app.live import Live
+from trialrun.app.live import Live, left_s_of
 from trialrun.cli.dashboard import frame
 from trialrun.cli.progress import Lines
 from trialrun.cli.screen import Screen
 from trialrun.cli.wording import clock, line_of
+from trialrun.engine.engine import Progress
 
 MOMENT = Live(
     study="greeting",
@@ -100,6 +101,26 @@ def test_a_small_window_shows_the_conditions_that_are_not_done_and_says_how_many
     assert "tone=warm" not in shown
     assert "2 conditions more" in shown
     assert max(map(len, shown.splitlines())) <= 40
+
+
+def test_in_a_narrow_window_the_numbers_stay_and_the_bars_go():
+    titles = [f"tone=warm, model=openai/gpt-5-mini-{number}" for number in range(3)]
+    moment = replace(MOMENT, conditions=tuple((title, 7) for title in titles))
+    for width in (20, 30, 46, 60):
+        shown = picture(moment, width=width)
+        rows = [line for line in shown.splitlines() if line.startswith("tone=")]
+        assert len(rows) == 3
+        assert all(row.rstrip().endswith("7/12") for row in rows), f"{width} columns: {rows[0]}"
+        assert max(map(len, shown.splitlines())) <= width
+        assert ("█" in shown) == (width >= 46)
+
+
+def test_the_time_that_is_left_is_told_by_calls():
+    """Forty trials of ten calls, all open: when the first one ends, the others are nearly there."""
+    moment = Progress(ended_now=1, calls_of_ended=10)
+    assert left_s_of(moment, 60.0, 39, calls=300) == 60.0 * (390 - 290) / 300
+    assert left_s_of(moment, 60.0, 39, calls=420) == 0.0, "the others make more calls than the first"
+    assert left_s_of(Progress(ended_now=10), 60.0, 30, calls=0) == 180.0, "without calls, trials are counted"
 
 
 def test_a_clock_counts_minutes_and_hours():

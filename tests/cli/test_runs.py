@@ -30,10 +30,20 @@ def test_a_plan_says_when_the_budget_will_not_do(trialrun: Trialrun, small: str)
 
 def test_a_plan_shows_prompts_and_what_each_factor_changes_in_them(trialrun: Trialrun, small: str):
     said = trialrun("plan", small, "--prompts")
-    assert "  You are a host. You are cool and distant. Speak in one sentence." in said.out
-    assert "manner: cool -> warm" in said.out
-    assert "  -[host] system: You are a host. You are cool and distant. Speak in one sentence." in said.out
-    assert "  +[host] system: You are a host. You are warm. Speak in one sentence." in said.out
+    assert "  You are a host. You are warm. Speak in one sentence." in said.out
+    assert "manner: warm -> cool" in said.out
+    assert "  -[host] system: You are a host. You are warm. Speak in one sentence." in said.out
+    assert "  +[host] system: You are a host. You are cool and distant. Speak in one sentence." in said.out
+
+
+def test_what_people_read_is_in_the_order_of_the_file(trialrun: Trialrun, small: str):
+    """`warm` comes before `cool` there; trials go by names, so that no order in the file changes one."""
+    said = trialrun("plan", small, "--prompts")
+    assert "first requests of each party, for manner=warm" in said.out
+    assert "manner: warm -> cool" in said.out
+    trialrun("rehearse", small, "-q")
+    rows = [line.split()[0] for line in trialrun("status", small).out.splitlines() if " of 3 " in line]
+    assert rows == ["warm", "cool"]
 
 
 def test_a_plan_lists_every_trial_in_planned_order(trialrun: Trialrun, small: str):

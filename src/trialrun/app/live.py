@@ -3,9 +3,11 @@
 import os
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from itertools import islice
 
 from trialrun.app.studies import Plan
 from trialrun.core.budget import Ledger
+from trialrun.core.design import in_file_order
 from trialrun.core.ports import Clock
 from trialrun.engine.engine import Progress
 from trialrun.gateway.gateway import Gateway
@@ -62,6 +64,9 @@ def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger
     elapsed = clock.monotonic() - progress.began_at
     rate = 60 * progress.ended_now / elapsed if elapsed > 1 and progress.ended_now else None
     left = planned - progress.done_in_plan - progress.failed_in_plan - progress.parked
+    left_s = None
+    if rate and left > 0:
+        left_s = left_s_of(progress, elapsed, left, gateway.meter.calls)
     return Live(
         study=plan.study.name,
         lane=plan.lane,
@@ -85,20 +90,25 @@ def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger
         retries=gateway.meter.retries,
         in_flight=gateway.pacer.in_flight,
         trials_per_minute=rate,
-        left_s=60 * left / rate if rate and left > 0 else None,
+        left_s=left_s,
         waits=tuple(gateway.pacer.waits()) + _money_waits(gateway),
         stop=progress.stop,
         errors=tuple(sorted(gateway.meter.errors.items())),
     )
 
 
+def left_s_of(progress: Progress, elapsed_s: float, left: int, calls: int) -> float:
+    """Seconds for so many trials. By calls where trials make some: with all trials open, most of the work is done when
+    the first one ends."""
+    if not progress.calls_of_ended:
+        return elapsed_s * left / progress.ended_now
+    each = progress.calls_of_ended / progress.ended_now
+    return elapsed_s * max(0.0, left * each - (calls - progress.calls_of_ended)) / calls
+
+
 def _titles(plan: Plan) -> dict[str, str]:
-    titles: dict[str, str] = {}
-    for condition in plan.design:
-        titles[condition.id] = condition.title
-        if len(titles) == _MOST_CONDITIONS:
-            break
-    return titles
+    first = islice(plan.design, _MOST_CONDITIONS)
+    return {condition.id: condition.title for condition in in_file_order(plan.study, first)}
 
 
 def _money_waits(gateway: Gateway) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import msgspec
 
 from trialrun.app.exits import Exit
 from trialrun.app.studies import last_declared
-from trialrun.core.design import Design
+from trialrun.core.design import Design, in_file_order
 from trialrun.core.errors import StoreError
 from trialrun.core.parse import archived
 from trialrun.core.ports import Tally
@@ -132,7 +132,7 @@ def table_of(folder: Path) -> StudyTable:
     with Archive(folder) as archive:
         study, lane = declared_study(archive)
         design = Design(study)
-        conditions = _in_file_order(study, list(islice(design, MOST_CONDITIONS)))
+        conditions = in_file_order(study, islice(design, MOST_CONDITIONS))
         reading = _Reading(declared=_declared_measures(study), shown={each.id for each in conditions})
         reading.take_states(archive)
         reading.take_measures(archive)
@@ -263,15 +263,6 @@ def _declared_measures(study: Study) -> dict[str, tuple[str, ...]]:
         name: tuple(cast("list[str]", judges[name].get("labels") or [])) if name in judges else ()
         for name in names
     }
-
-
-def _in_file_order(study: Study, conditions: list[Condition]) -> list[Condition]:
-    """The conditions as the file lists factors and levels; a design is in the order of names."""
-    places = {
-        factor.name: {level.label: place for place, level in enumerate(factor.levels)}
-        for factor in study.factors
-    }
-    return sorted(conditions, key=lambda each: [places[name][each.levels[name].label] for name in places])
 
 
 def _rows(

@@ -13,6 +13,7 @@ from trialrun.app.studies import Plan
 from trialrun.core import chance
 from trialrun.core import facts as f
 from trialrun.core.calls import Call
+from trialrun.core.design import in_file_order
 from trialrun.core.errors import KernelBug, Mistake, StudyMistakes, TrialrunError
 from trialrun.core.identity import digest, text_hash
 from trialrun.core.plan import Walk, WalkedCall
@@ -152,7 +153,7 @@ async def walk_all(plan: Plan, prices: PriceBook) -> list[Walked]:
 def sample_of(plan: Plan, most: int) -> list[Condition]:
     """Conditions in file order if there are few, else so many picked by the study's own chance."""
     if plan.design.size <= most:
-        return list(plan.design)
+        return in_file_order(plan.study, plan.design)
     picked: list[Condition] = []
     for index in chance.permuted(plan.design.size, chance.derive(plan.study.key, "walks")):
         condition = plan.design.condition(index)

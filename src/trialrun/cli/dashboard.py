@@ -22,6 +22,8 @@ _FRAME_S = 0.25
 _BAR = 20
 _OTHER_LINES = 7
 _NARROW = 60
+_GAP = 2
+_SHORTEST_TITLE = 24
 
 
 class Dashboard:
@@ -77,7 +79,7 @@ def frame(live: Live, console: Console) -> RenderableType:
     width, height = console.size
     parts: list[RenderableType] = [_head(live)]
     room = max(1, height - _OTHER_LINES)
-    parts.append(_bars(live, room, bar=_BAR if width >= _NARROW else 8))
+    parts.append(_bars(live, room, width=width, bar=_BAR if width >= _NARROW else 8))
     parts.append(_facts(live))
     return Group(*parts)
 
@@ -91,7 +93,7 @@ def _head(live: Live) -> Text:
     return head
 
 
-def _bars(live: Live, room: int, *, bar: int) -> RenderableType:
+def _bars(live: Live, room: int, *, width: int, bar: int) -> RenderableType:
     """Trials done of each condition. Too many for the window: those that are not done yet come first."""
     rows = list(live.conditions)
     more = live.more_conditions
@@ -99,12 +101,18 @@ def _bars(live: Live, room: int, *, bar: int) -> RenderableType:
         rows.sort(key=lambda row: row[1] >= live.replicates)
         more += len(rows) - (room - 1)
         rows = rows[: room - 1]
-    grid = Table.grid(padding=(0, 2), expand=False)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
-    grid.add_column(no_wrap=True, width=bar)
+    counts = [f"{done:,}/{live.replicates:,}" for _, done in rows]
+    room_for_title = width - bar - max(map(len, counts), default=0) - 2 * _GAP
+    if room_for_title < _SHORTEST_TITLE:
+        # The number says all that a bar does.
+        bar, room_for_title = 0, room_for_title + bar + _GAP
+    grid = Table.grid(padding=(0, _GAP), expand=False)
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(1, room_for_title))
+    if bar:
+        grid.add_column(no_wrap=True, width=bar)
     grid.add_column(no_wrap=True, justify="right")
-    for title, done in rows:
-        grid.add_row(safe(title), _bar(done, live.replicates, bar), f"{done:,}/{live.replicates:,}")
+    for (title, done), count in zip(rows, counts, strict=True):
+        grid.add_row(safe(title), *([_bar(done, live.replicates, bar)] if bar else []), count)
     return Group(grid, Text(f"… and {amounts.plural(more, 'condition')} more", "dim")) if more else grid
 
 

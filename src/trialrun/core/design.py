@@ -208,6 +208,15 @@ class Schedule:
                 yield Slot(block, planned, condition, block)
 
 
+def in_file_order(study: Study, conditions: Iterable[Condition]) -> list[Condition]:
+    """Conditions as the file lists factors and levels, for people; a design is in the order of names (I1)."""
+    places = {
+        factor.name: {level.label: place for place, level in enumerate(factor.levels)}
+        for factor in study.factors
+    }
+    return sorted(conditions, key=lambda each: [places[name][each.levels[name].label] for name in places])
+
+
 def _condition(levels: dict[str, Level]) -> Condition:
     return Condition(
         id=identity.condition_id({name: level.label for name, level in levels.items()}), levels=levels

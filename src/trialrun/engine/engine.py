@@ -85,6 +85,8 @@ class Progress:
     started: int = 0
     ended_now: int = 0
     """Trials that ended in this run, well or not."""
+    calls_of_ended: int = 0
+    """Calls that they made in this run."""
     done_in_plan: int = 0
     failed_in_plan: int = 0
     parked: int = 0
@@ -274,6 +276,9 @@ class Run:
             if ending is not None:
                 # Nobody waits for it to be durable: what it stands on is, and a kill now only means a replay.
                 self._parts.journal.append(trial.id, [ending])
+            if isinstance(ending, f.Finished | f.Failed | f.TimedOut):
+                self.progress.ended_now += 1
+                self.progress.calls_of_ended += sitting.calls
             self._count(slot, ending)
         except e.StoreError as stop:
             self._stop(stop)
@@ -370,14 +375,12 @@ class Run:
         try:
             match ending:
                 case f.Finished():
-                    progress.ended_now += 1
                     if is_fork:
                         progress.forks_left -= 1
                     else:
                         progress.count_done(slot.trial.condition.id)
                     self._parts.ended(None)
                 case f.Failed() | f.TimedOut():
-                    progress.ended_now += 1
                     progress.failed_in_plan += not is_fork
                     progress.forks_left -= is_fork
                     progress.forks_failed += is_fork

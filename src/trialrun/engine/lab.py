@@ -147,6 +147,7 @@ class StudyLab:
         except Exception as error:
             raise e.KernelBug(f"{type(error).__name__}: {error}") from error
         sitting.asked[party.name] = (address, request.messages)
+        sitting.calls += 1
         return _reply(answer.settled, answer.text, answer.extras, request, address)
 
     def _known_reply(self, address: str, request: Request) -> Reply | None:

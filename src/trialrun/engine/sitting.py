@@ -37,6 +37,8 @@ class Sitting:
     opens_gates: bool = False
     """Of a walk: go through every gate, whatever the procedure says."""
     turn: int = 0
+    calls: int = 0
+    """Answered in this sitting, so not from the record."""
     asked: dict[str, tuple[str, tuple[Message, ...]]] = field(
         default_factory=dict[str, tuple[str, tuple[Message, ...]]]
     )
