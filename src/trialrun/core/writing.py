@@ -3,7 +3,7 @@
 PyYAML alone would not do: it quotes what YAML 1.1 would misread (`no`) and leaves what YAML 1.2 would (`1e3`, `08`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -33,6 +33,7 @@ def _fits_block(value: str) -> bool:
 _Dumper.add_representer(str, _text)
 
 
-def write_yaml(document: Mapping[str, object]) -> str:
-    """The document as a study file."""
-    return yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+def write_yaml(document: Mapping[str, object] | Sequence[object]) -> str:
+    """The document as a study file, or a list as a file of entries."""
+    plain = dict(document) if isinstance(document, Mapping) else list(document)
+    return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)

@@ -1,0 +1,47 @@
+"""`trialrun select`, between two studies."""
+
+from pathlib import Path
+
+from tests.cli.conftest import Trialrun
+
+
+def test_the_command_writes_a_file_that_a_second_study_takes_its_questions_from(
+    trialrun: Trialrun, tmp_path: Path
+):
+    study = """\
+study: {name}
+procedure: questions
+parties:
+  subject: {{model: openai/gpt-4.1-mini, max_tokens: 900}}
+  judge: {{model: openai/gpt-4.1-mini, temperature: 0}}
+factors:
+  question: {{from: "{file}"}}
+  tactic: {{from: "trialrun:tactics.yaml", where: {{id: [insistence, neutral]}}}}
+measures: [first, flipped]
+"""
+    (tmp_path / "screen.yaml").write_text(
+        study.format(name="screen", file="trialrun:questions.yaml"), encoding="utf-8"
+    )
+    (tmp_path / "deep.yaml").write_text(study.format(name="deep", file="risky.yaml"), encoding="utf-8")
+    assert trialrun("rehearse", "screen.yaml", "--quiet").exit == 0
+    said = trialrun(
+        "select",
+        "screen.yaml",
+        "--factor",
+        "question",
+        "--if",
+        "flipped > 0",
+        "--out",
+        "risky.yaml",
+        "--json",
+    )
+    assert said.exit == 0
+    assert (tmp_path / "risky.yaml").read_text(encoding="utf-8").startswith("# REHEARSAL")
+    many = len(said.json["taken"])
+    assert 0 < many < 70
+    planned = trialrun("plan", "deep.yaml", "--json")
+    assert planned.json["trials"] == 2 * many
+    assert (
+        trialrun("select", "screen.yaml", "--factor", "question", "--if", "flipped > 0", "--only", "x").exit
+        == 2
+    )
