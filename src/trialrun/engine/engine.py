@@ -74,7 +74,10 @@ class SlowLane(Protocol):
         ...
 
     async def rest(self, *, is_patient: bool) -> None:
-        """Come to where nothing is lost by stopping. Patient: let everything that is out come back first."""
+        """Come to where nothing is lost by stopping. Patient: let everything that is out come back first.
+
+        Raises what stopped the lane, if anything did.
+        """
         ...
 
 
@@ -181,8 +184,7 @@ class Run:
                         self.progress.open += 1
                         self._busy.add(slot.trial.id)
                         trials.create_task(self._one(slot, is_new, room))
-                if self._parts.slow is not None:
-                    await self._parts.slow.rest(is_patient=self._is_patient)
+                await self._rest()
                 carrying.cancel()
                 beat.cancel()
         except BaseExceptionGroup as many:
@@ -411,6 +413,13 @@ class Run:
         if self._parts.slow is not None:
             try:
                 await self._parts.slow.run(self._wake_up)
+            except (e.StudyStop, e.StoreError) as stop:
+                self._stop(stop)
+
+    async def _rest(self) -> None:
+        if self._parts.slow is not None:
+            try:
+                await self._parts.slow.rest(is_patient=self._is_patient)
             except (e.StudyStop, e.StoreError) as stop:
                 self._stop(stop)
 

@@ -67,7 +67,8 @@ class Courier:
     async def carry(self) -> Unpacked | None:
         """Bring the pack as far as it goes in this run. Gives what was unpacked, or None if it is not back yet."""
         pack = self.pack
-        while not self._is_stopping and pack.is_open:
+        is_waiting = False
+        while not (self._is_stopping or is_waiting):
             match pack.stage:
                 case "built" | "uploading":
                     await self._upload()
@@ -77,12 +78,12 @@ class Courier:
                     await self._look_up()
                 case "created":
                     await self._follow()
+                    is_waiting = pack.stage == "created"
                 case "doubted":
                     await self._identify()
+                    is_waiting = pack.stage == "doubted"
                 case _:
                     break
-            if pack.stage in ("created", "doubted") and (self._office.is_detached or pack.stage == "doubted"):
-                break
         return await unpack(pack, self._route, self._office.till) if pack.stage == "fetched" else None
 
     # --- there ------------------------------------------------------------------------------------------------------

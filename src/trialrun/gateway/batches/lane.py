@@ -200,6 +200,7 @@ class BatchLane:
             raise _bug_in(many) from None
         finally:
             self._is_over = True
+            self._put_back()
             self._quiet.set()
         raise self._stop
 
@@ -209,13 +210,13 @@ class BatchLane:
         if is_patient:
             self._loads.flush()
         else:
-            self._loads.discard()
-            for load in self._taken():
-                load.spool.discard()
+            self._put_back()
             self._stopping.set()
         while self.is_busy:
             self._quiet.clear()
             await self._quiet.wait()
+        if self._stop is not None:
+            raise self._stop
 
     def waits(self) -> tuple[str, ...]:
         """What is waited for, for progress lines."""
@@ -230,6 +231,11 @@ class BatchLane:
     def _depart(self, load: Load) -> None:
         self._departing.append(load)
         self._news.set()
+
+    def _put_back(self) -> None:
+        """Forget what has not been sealed: its calls are put down again when their trials are replayed."""
+        for load in (*self._loads.discard(), *self._taken()):
+            load.spool.discard()
 
     def _taken(self) -> list[Load]:
         loads, self._departing = self._departing, []

@@ -124,11 +124,9 @@ class Loads:
         return min(left, default=None)
 
     def discard(self) -> list[Load]:
-        """Forget what has not left."""
+        """Give up what is being filled; the caller discards the files."""
         loads = list(self._open.values())
         self._open.clear()
-        for load in loads:
-            load.spool.discard()
         return loads
 
     def _has_too_many(self, load: Load, tokens: int) -> bool:

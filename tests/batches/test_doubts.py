@@ -1,0 +1,355 @@
+"""What goes wrong between us and a provider's batch API, one row of the catalogue a test."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.batches.support import answer, batch_plan, jumping, route_of, run_batches, two_turns
+from tests.behaviour.support import facts, make_plan, states, tables
+from trialrun.app.changes import Consent
+from trialrun.app.clock import SystemClock
+from trialrun.app.exits import Exit
+from trialrun.app.running import Options
+from trialrun.app.studies import Plan
+from trialrun.core import errors as e
+from trialrun.core import facts as f
+from trialrun.core import pack_facts as p
+from trialrun.core.batches import Look, PackFile
+from trialrun.core.packs import Pack, packs_in
+from trialrun.store.archive import Archive
+from trialrun.store.journal import SqliteJournal
+from trialrun.testing.scripted import Scripted
+from trialrun.testing.scripted_batches import Course, ScriptedRoute, garbled, missing
+
+LOST = e.Unavailable("the connection was lost", billed="unknown")
+
+
+def packs(plan: Plan) -> list[Pack]:
+    with Archive(plan.folder) as archive:
+        return list(packs_in(archive.facts_of("")).values())
+
+
+async def decide(plan: Plan, decision: p.Decision, batch: str = "") -> None:
+    journal = SqliteJournal.open(plan.folder, clock=SystemClock())
+    pack = next(pack for pack in packs(plan) if pack.stage == "doubted")
+    journal.append("", [p.PackDecided(pack=pack.id, decision=decision, batch=batch)])
+    await journal.close()
+
+
+@pytest.mark.parametrize("anchor", ["input", "name"])
+async def test_a_batch_whose_creation_got_no_reply_is_found_and_not_made_again(tmp_path: Path, anchor: str):
+    clock = jumping()
+    route = route_of(clock, anchor=anchor)
+    route.fail("create", LOST, after=True)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert len(route.batches) == 2
+    assert max(route.billed.values()) == 1
+    assert packs(plan)[0].is_found
+
+
+async def test_a_batch_that_surely_was_not_made_is_made_again(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock)
+    route.fail("create", LOST)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert route.used["find"] == 3, "lists lag behind: one look is not enough"
+    assert max(route.billed.values()) == 1
+
+
+async def test_without_an_anchor_a_batch_is_ours_when_its_results_have_our_ids(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=120), anchor="none")
+    route.fail("create", LOST, after=True)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert len(route.batches) == 2
+    assert max(route.billed.values()) == 1
+
+
+@pytest.mark.parametrize("decision", ["send_again", "unbilled"])
+async def test_without_anchor_and_candidates_a_person_decides(tmp_path: Path, decision: p.Decision):
+    clock = jumping()
+    route = route_of(clock, anchor="none")
+    route.fail("create", LOST)
+    plan = batch_plan(tmp_path)
+    told: list[str] = []
+    ran = await run_batches(plan, route, clock, tell=told.append)
+    assert ran.exit is Exit.PARKED
+    assert not route.batches
+    held = sum((state.held_usd for state in states(plan).values()), Decimal(0))
+    assert held > 0, "the money of what may be billed stays held"
+    assert (await run_batches(plan, route, clock)).exit is Exit.PARKED
+
+    await decide(plan, decision)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    left = sum((state.held_usd for state in states(plan).values()), Decimal(0))
+    assert left == (held if decision == "send_again" else 0)
+
+
+class Unlisted(ScriptedRoute):
+    """A provider whose list does not have what a person can see on its pages."""
+
+    async def find(self, pack: PackFile, input_: str) -> list[str]:
+        return []
+
+
+async def test_a_person_may_name_the_batch(tmp_path: Path):
+    clock = jumping()
+    route = Unlisted(Scripted(answer), courses=Course(takes_s=5), clock=clock, anchor="none")
+    route.fail("create", LOST, after=True)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.PARKED
+    await decide(plan, "adopt", "batch-1")
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert len(route.batches) == 2
+    assert max(route.billed.values()) == 1
+
+
+async def test_missing_lines_are_asked_again_when_a_person_says_so(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(change=missing(0, 2)))
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.PARKED
+    await decide(plan, "unbilled")
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert sum((state.held_usd for state in states(plan).values()), Decimal(0)) == 0
+    assert all(pack.stage == "closed" for pack in packs(plan))
+
+
+async def test_a_line_that_cannot_be_read_leaves_its_call_missing_and_is_foreign(tmp_path: Path):
+    clock = jumping()
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route_of(clock, Course(change=garbled(1))), clock)).exit is Exit.PARKED
+    assert packs(plan)[0].stage == "doubted"
+
+
+async def test_foreign_lines_are_passed_over_once_a_person_accepts_the_rest(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(change=lambda lines: [*lines, b'{"custom_id": "somebody-elses"}\n']))
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.PARKED
+    await decide(plan, "accept")
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert max(route.billed.values()) == 1
+
+
+async def test_deleted_results_are_in_doubt_and_not_asked_again(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=50))
+    plan = batch_plan(tmp_path)
+    await run_batches(plan, route, clock, Options(detach=True))
+    route.delete("batch-1")
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.PARKED
+    assert len(route.batches) == 1
+    assert "deleted" in packs(plan)[0].reason
+
+
+async def test_a_download_that_breaks_off_begins_anew_and_keeps_nothing_half(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock)
+    route.fail("fetch", e.Unavailable("broke off", billed="unknown"), after=True)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert route.used["fetch"] == 3
+    assert not list((plan.folder / "batches").rglob("*.partial"))
+
+
+async def test_an_unknown_word_is_looked_at_again_and_told_once(tmp_path: Path):
+    clock = jumping()
+    strange = Look(phase="unknown", word="hibernating")
+    route = route_of(clock, Course(looks=(strange, strange, strange)))
+    plan = batch_plan(tmp_path)
+    told: list[str] = []
+    assert (await run_batches(plan, route, clock, tell=told.append)).exit is Exit.DONE
+    assert len([line for line in told if "hibernating" in line]) == 1
+    assert len(route.batches) == 2
+
+
+async def test_a_batch_refused_as_a_whole_stops_the_study_and_costs_nothing(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(end="failed", problems=("the model does not take batches",)))
+    plan = batch_plan(tmp_path)
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.STOPPED
+    assert ran.stopped_by is not None
+    assert "does not take batches" in ran.stopped_by.what
+    assert sum((state.held_usd for state in states(plan).values()), Decimal(0)) == 0
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE, "the next run tries again"
+
+
+async def test_lines_that_the_provider_names_fail_and_the_others_go_again(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(end="failed", problems=("line 2: the prompt is too long",)))
+    plan = batch_plan(tmp_path)
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.SOME_FAILED
+    assert (ran.live.done, ran.live.failed) == (3, 1)
+    failed = [state for state in states(plan).values() if state.status == "failed"]
+    assert "too long" in failed[0].reason
+
+
+async def test_a_full_queue_at_the_provider_is_waited_for(tmp_path: Path):
+    clock = jumping()
+    full = Course(end="failed", problems=("Enqueued token limit reached for this model",))
+    route = route_of(clock, full, full)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert route.used["upload"] == 2, "the same file is handed in again"
+
+
+async def test_requests_refused_in_a_line_fail_their_trials_and_no_others(tmp_path: Path):
+    clock = jumping()
+    refused = e.RequestRefused("the body is wrong", status=400)
+    route = route_of(clock, script=lambda call: refused if "-r1" in call.trial else answer(call))
+    plan = batch_plan(tmp_path)
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.SOME_FAILED
+    assert (ran.live.done, ran.live.failed) == (2, 2)
+    assert len(route.batches) == 2
+
+
+async def test_rate_and_overload_in_a_line_go_into_the_next_pack(tmp_path: Path):
+    clock = jumping()
+    left = {"calm": 1, "wild": 2}
+
+    def stumbling(call: object) -> object:
+        name = call.trial.split("-")[0]  # pyright: ignore[reportAttributeAccessIssue]
+        if left[name]:
+            left[name] -= 1
+            return e.Throttled("later") if name == "calm" else e.Unavailable("overloaded", status=529)
+        return "answer"
+
+    route = route_of(clock, script=stumbling)
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert max(route.billed.values()) == 1
+
+
+async def test_a_call_that_always_fails_is_given_up(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, script=lambda call: e.Throttled("later"))
+    plan = batch_plan(tmp_path, limits={"call_attempts": 3, "identical_failures": 50})
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.SOME_FAILED
+    assert len(route.batches) == 3
+
+
+async def test_a_spend_limit_in_a_line_stops_the_study_after_everything_else_is_settled(tmp_path: Path):
+    clock = jumping()
+    quota = e.QuotaExhausted("the organisation is on hold")
+    route = route_of(clock, script=lambda call: quota if "-r1" in call.trial else answer(call))
+    plan = batch_plan(tmp_path)
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.STOPPED
+    assert sum(state.calls for state in states(plan).values()) == 2
+
+
+async def test_a_provider_that_is_away_is_asked_again(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock)
+    route.fail("look", e.Throttled("slow down", retry_after_s=7), *[e.Unavailable("503")] * 8)
+    route.fail("upload", e.CallTimedOut("late"))
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert len(route.batches) == 2
+
+
+async def test_a_revoked_key_between_creation_and_look_stops_the_run_and_loses_nothing(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock)
+    route.fail("look", e.AuthRefused("revoked"))
+    plan = batch_plan(tmp_path)
+    assert (await run_batches(plan, route, clock)).exit is Exit.STOPPED
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert max(route.billed.values()) == 1
+
+
+async def test_a_creation_that_the_provider_refuses_stops_the_run_with_the_fix(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock)
+    route.fail("create", e.RequestRefused("this model has no batches", status=400))
+    plan = batch_plan(tmp_path)
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.STOPPED
+    assert ran.stopped_by is not None
+    assert "--lane live" in ran.stopped_by.fix
+
+
+async def test_what_has_not_left_is_taken_apart_when_the_study_goes_live(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock)
+    route.fail("create", e.RequestRefused("this model has no batches", status=400))
+    await run_batches(batch_plan(tmp_path), route, clock)
+    live, plan = Scripted(answer), make_plan(tmp_path, two_turns)
+    ran = await run_batches(plan, route, clock, live=live)
+    assert ran.exit is Exit.DONE
+    assert len(live.sent) == 8
+    assert not route.batches
+    assert sum((state.held_usd for state in states(plan).values()), Decimal(0)) == 0
+
+
+async def test_what_is_out_is_collected_by_a_live_run(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=50))
+    await run_batches(batch_plan(tmp_path), route, clock, Options(detach=True))
+    live, plan = Scripted(answer), make_plan(tmp_path, two_turns)
+    assert (await run_batches(plan, route, clock, live=live)).exit is Exit.DONE
+    assert sum(route.billed.values()) == 4
+    assert len(live.sent) == 4
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+async def test_a_trial_that_begins_anew_does_not_take_the_reply_to_its_earlier_self(
+    tmp_path: Path, is_sent: bool
+):
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=50), script=lambda call: call.request.messages[0].text)
+    if not is_sent:
+        route.fail("create", e.AuthRefused("not yet"))
+    await run_batches(batch_plan(tmp_path), route, clock, Options(detach=True))
+    other = {
+        "a": {
+            "model": "x/m",
+            "prompt": "You are now {{ mood }}.",
+            "values": {"mood": "calm"},
+            "max_tokens": 50,
+        }
+    }
+    plan = batch_plan(tmp_path, parties=other)
+    consent: Consent = "redo"
+    assert (await run_batches(plan, route, clock, Options(consent=consent))).exit is Exit.DONE
+    assert all(str(state.values["first"]).startswith("You are now") for state in states(plan).values())
+    assert sum(route.billed.values()) == (12 if is_sent else 8), "what had left is paid all the same"
+    paid = sum((state.spent_usd for state in states(plan).values()), Decimal(0))
+    settled = [fact for id_ in states(plan) for fact in facts(plan, id_) if isinstance(fact, f.Settled)]
+    assert paid == sum((fact.cost_usd or Decimal(0) for fact in settled), Decimal(0))
+
+
+async def test_the_folder_of_a_study_can_be_copied_while_its_batches_are_out(tmp_path: Path):
+    import shutil
+
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=50))
+    first = batch_plan(tmp_path / "here")
+    await run_batches(first, route, clock, Options(detach=True))
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    second = batch_plan(tmp_path / "there")
+    assert (await run_batches(second, route, clock)).exit is Exit.DONE
+    assert tables(second) != {}
+    assert max(route.billed.values()) == 1
+
+
+async def test_without_the_files_of_its_packs_a_study_says_so(tmp_path: Path):
+    import shutil
+
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=50))
+    plan = batch_plan(tmp_path)
+    await run_batches(plan, route, clock, Options(detach=True))
+    shutil.rmtree(plan.folder / "batches")
+    with pytest.raises(e.StoreError, match="is not there"):
+        await run_batches(plan, route, clock)
