@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from trialrun.core.errors import TrialrunError
     from trialrun.core.ports import Lab, Outcome, Procedure
     from trialrun.core.study import Party, Trial
+    from trialrun.procedures.therapy.actors import Line, Scene
 
 __all__ = [
     "Draft",
     "Exit",
     "Lab",
+    "Line",
     "Message",
     "Outcome",
     "Party",
@@ -32,6 +34,7 @@ __all__ = [
     "Procedure",
     "Reply",
     "Results",
+    "Scene",
     "Tool",
     "ToolCall",
     "Trial",
@@ -52,6 +55,7 @@ _HOMES = {
     "trialrun.core.errors": ("TrialrunError",),
     "trialrun.core.ports": ("Lab", "Outcome", "Procedure"),
     "trialrun.core.study": ("Party", "Trial"),
+    "trialrun.procedures.therapy.actors": ("Line", "Scene"),
 }
 
 

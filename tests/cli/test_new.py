@@ -44,6 +44,16 @@ def test_a_new_procedure_can_be_planned_rehearsed_and_run_at_once(
     assert trialrun("verify", data["study"]).exit == 0
 
 
+def test_a_new_client_can_be_planned_rehearsed_and_run_at_once(trialrun: Trialrun, tmp_path: Path):
+    data = trialrun("new", "client", "shy-sam", "--json").json
+    assert data["study"] == "shy_sam.yaml"
+    assert "@" not in (tmp_path / "shy_sam.py").read_text()
+    assert "trialrun" in (tmp_path / "shy_sam.py").read_text()
+    for arguments in (("plan",), ("rehearse",), ("run", "--lane", "rehearsal")):
+        assert trialrun(arguments[0], data["study"], *arguments[1:]).exit == 0
+    assert trialrun("verify", data["study"]).exit == 0
+
+
 def test_nothing_that_exists_is_overwritten(trialrun: Trialrun, tmp_path: Path):
     (tmp_path / "mine.yaml").write_text("precious")
     said = trialrun("new", "procedure", "mine")

@@ -131,3 +131,16 @@ def test_a_method_that_needs_nothing_may_stand_alone():
     assert party(parse("{method: rules}")) == {"method": "rules"}
     levels = "factors: {how: {levels: {a: {}, b: {parties.one: {method: rules}}}}}\n"
     assert len(parse("{model: x/m, method: plays, character: ajax}", rest=levels).factors[0].levels) == 2
+
+
+def test_the_notices_of_procedure_and_characters_are_those_of_the_study():
+    sad = "{kind: hero, notice: Sad.}"
+    text = (
+        "study: s\nprocedure: stage\nparties: {one: {model: x/m}}\n"
+        f"factors: {{who: {{parties.one.character: {{a: {sad}, b: {{notice: Grim.}}, c: {{x: 1}}}}}}}}\n"
+    )
+    facts = {"stage": ProcedureFacts(notice="Not real.", are_settings_free=True)}
+    study = parse_study(text, file="s.yaml", read=FILES.get, procedures=facts)
+    assert study.notice == "Not real. Grim. Sad."
+    own = parse_study(f"notice: Mine.\n{text}", file="s.yaml", read=FILES.get, procedures=facts)
+    assert own.notice == "Mine. Grim. Sad."

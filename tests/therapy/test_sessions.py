@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.support import facts, run, states, tables
+from tests.behaviour.support import OnePrice, facts, run, states, tables
 from tests.therapy.sessions import CASTS, client, far_end, session, talk_of, therapist
 from trialrun.app.answers import answer, open_questions
 from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit
 from trialrun.app.forks import fork
+from trialrun.app.previewing import calls_a_turn, preview
 from trialrun.app.running import Options
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
 from trialrun.core.calls import Call
 from trialrun.procedures.therapy.actors import SILENCE, bare
 from trialrun.procedures.therapy.registry import METHODS
-from trialrun.procedures.therapy.shelf import SHELF
 from trialrun.providers.rehearsal.provider import RehearsalProvider
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
@@ -297,6 +297,27 @@ async def test_the_calls_of_every_turn_are_within_what_the_method_declares(
         assert len(set(counts)) > 1, "the range is no empty promise"
 
 
+async def test_plan_knows_the_calls_of_a_turn_before_anything_is_asked(tmp_path: Path):
+    plan = session(
+        tmp_path,
+        one=client("consistentMI"),
+        other=therapist("MI"),
+        factors={"therapist": {"parties.therapist.method": ["MI", "eliza"]}},
+    )
+    shown = await preview(plan, OnePrice())
+    found = {key: (calls.low, calls.high) for key, calls in calls_a_turn(plan, shown.walked).items()}
+    assert found == {
+        ("client", "consistentMI"): (1, 12),
+        ("therapist", "MI"): (0, 13),
+        ("therapist", "eliza"): (0, 0),
+    }
+    assert any("client consistentMI 1 to 12" in note for note in shown.notes)
+    for walked in shown.walked:
+        low, high = (len(walk.calls) for walk in (walked.short, walked.long))
+        assert 3 <= low <= 3 * 25
+        assert 3 <= high <= 3 * 25
+
+
 @pytest.mark.parametrize("method", CASTS)
 async def test_two_runs_are_the_same_at_any_number_of_open_trials(tmp_path: Path, method: str):
     found = []
@@ -337,7 +358,7 @@ async def test_another_seed_draws_otherwise(tmp_path: Path):
     "changed",
     [
         {"parties.client.temperature": 0.9},
-        {"parties.client.character": dict(SHELF["beatriz"])},
+        {"parties.client.character": "beatriz"},
         {"parties.therapist.method": "bad"},
         {"settings.max_turns": 6},
         {"settings.max_turns": 3},

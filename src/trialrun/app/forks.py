@@ -8,10 +8,13 @@ from trialrun.app.studies import Plan
 from trialrun.core import chance, identity
 from trialrun.core import facts as f
 from trialrun.core.errors import UsageError
+from trialrun.core.near import pick
 from trialrun.core.ports import Journal
 from trialrun.core.state import TrialState, branching_of, in_force
 from trialrun.core.study import Condition, Spec, Trial
+from trialrun.core.texts import is_character
 from trialrun.engine.engine import Slot
+from trialrun.procedures.therapy.shelf import SHELF
 from trialrun.store.journal import SqliteJournal
 
 
@@ -41,6 +44,7 @@ async def plan_fork(
             fix=f"use `--at` with 1 to {state.turns + 1}",
         )
     condition = _condition_of(plan, state)
+    overrides = {dotted: _named(dotted, value) for dotted, value in overrides.items()}
     _changed(plan, condition, overrides)
     root = state.id.rpartition("-f")[0] if state.forked_from else state.id
     id_ = f"{root}-{identity.fork_tag(source, turn, overrides)}"
@@ -48,6 +52,15 @@ async def plan_fork(
         journal.append(id_, [f.Forked(source=source, turn=turn, overrides=dict(overrides))])
         await journal.commit()
     return id_
+
+
+def _named(dotted: str, value: object) -> object:
+    """A character that is given by name, as the data that the fork's own record has to hold."""
+    if not isinstance(value, str) or not is_character(tuple(dotted.split("."))):
+        return value
+    if value not in SHELF:
+        raise UsageError(f"there is no character `{value}`", fix=pick(value, SHELF))
+    return dict(SHELF[value])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -177,7 +177,28 @@ def _notes(plan: Plan, walked: Sequence[Walked]) -> list[str]:
     )
     if unknown:
         notes.append(f"nobody knows the price of {', '.join(unknown)}: state it under `prices`")
+    bounds = calls_a_turn(plan, walked)
+    if bounds:
+        told = "; ".join(f"{party} {method} {_told(calls)}" for (party, method), calls in bounds.items())
+        notes.append(f"calls a turn, whatever is said: {told}")
     return notes
+
+
+def calls_a_turn(plan: Plan, walked: Sequence[Walked]) -> dict[tuple[str, str], Range]:
+    """Fewest and most calls for one utterance, by party and method, as the methods that are used declare them."""
+    found: dict[tuple[str, str], Range] = {}
+    for each in walked:
+        spec = plan.specs.spec_of(each.condition)
+        for name, methods in plan.procedures.kind(spec.procedure).facts.parties.methods.items():
+            method = spec.parties[name].method if name in spec.parties else ""
+            if method in methods:
+                low, high = methods[method].calls
+                found[name, method] = Range(low=low, high=high)
+    return dict(sorted(found.items()))
+
+
+def _told(calls: Range) -> str:
+    return f"{calls.low:g}" if calls.low == calls.high else f"{calls.low:g} to {calls.high:g}"
 
 
 __all__ = [
@@ -185,6 +206,7 @@ __all__ = [
     "Contrast",
     "Preview",
     "Prompt",
+    "calls_a_turn",
     "contrasts_of",
     "preview",
     "preview_of_news",

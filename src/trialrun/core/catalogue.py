@@ -93,6 +93,8 @@ class ProcedureFacts:
     """What templates may name beside the party's own values, because the procedure fills it in."""
     measures: tuple[str, ...] = ()
     """Measures that the procedure itself records; `*.name` once per party."""
+    notice: str = ""
+    """What every output of such a study says, unless the study says something of its own."""
     contents: Callable[[Data], Contents] | None = None
     """Reads the part of a study that reaches a trial, for procedures whose settings describe parties and measures."""
     are_settings_free: bool = False

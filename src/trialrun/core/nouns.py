@@ -19,6 +19,7 @@ from trialrun.core.document import (
     plain,
 )
 from trialrun.core.labels import label_of
+from trialrun.core.notices import notice_of
 from trialrun.core.paths import as_map
 from trialrun.core.study import Batching, Budget, Factor, Level, Limits, Price, RateLimit, Rehearsal, Study
 
@@ -102,7 +103,7 @@ def noun_of(entry: StudyFile, document: Data, *, source: str, home: str) -> Stud
         else Rehearsal(),
         lane=entry.lane,
         batching=_batching(entry.batch),
-        notice=entry.notice or "",
+        notice=notice_of(document),
         source=source,
         home=home,
     )

@@ -163,6 +163,9 @@ class _Parser:
             key: value for key, value in self.document.items() if key not in {"factors", "design", "sources"}
         }
         self.document.update(cast("Data", self.texts.resolved(given, (), ())))
+        own = facts_of(self.document.get("procedure"), self.procedures)
+        if own is not None and own.notice:
+            self.document.setdefault("notice", own.notice)
         contents = self._fill_from_contents()
         entry, found = objections(StudyFile, self.document)
         for objection in found:

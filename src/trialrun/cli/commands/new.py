@@ -59,3 +59,16 @@ def procedure(name: str, into: Path) -> Shown:
 
     texts = templates("procedure")
     return shown(new_procedure(name, code=texts["procedure.py.txt"], study=texts["study.yaml"], into=into))
+
+
+@command.command("client", short_help="Write a therapy client of your own, and a study that uses it.")
+@click.argument("name", metavar="NAME")
+@_into
+@options.output
+def client(name: str, into: Path) -> Shown:
+    """Write NAME.py, a simulated client, and NAME.yaml, a study that uses it; it can be rehearsed at once."""
+    from trialrun.app.scaffolding import new_procedure
+    from trialrun.cli.scaffold import shown, templates
+
+    texts = templates("client")
+    return shown(new_procedure(name, code=texts["client.py.txt"], study=texts["study.yaml"], into=into))

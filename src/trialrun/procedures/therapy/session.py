@@ -79,6 +79,7 @@ FACTS = ProcedureFacts(
     },
     parties=PartyFacts(minimum=2, maximum=2, required=_ROLES, methods=_facts_of_methods()),
     variables=("partner", "max_turns"),
+    notice="Simulated clients and therapists. This is not care, and says nothing about the care of anybody.",
 )
 
 
