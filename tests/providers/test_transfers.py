@@ -25,6 +25,7 @@ ENDINGS = {
         False,
     ),
     "whole, to the end": (OK + b"Connection: close\r\n\r\n" + b'{"a":1}\n{"b":2}', True),
+    "cut where the server thinks it whole": (OK + b"Content-Length: 13\r\n\r\n" + b'{"a":1}\n{"b":', False),
     "cut in a line": (OK + b"Connection: close\r\n\r\n" + b'{"a":1}\n{"b":', False),
 }
 

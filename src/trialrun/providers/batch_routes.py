@@ -13,7 +13,11 @@ from trialrun.providers.gemini_batches import GeminiBatches
 from trialrun.providers.openai_batches import OFFERS, OPENAI_OFFER, OpenAIBatches
 from trialrun.providers.openai_chat import OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
+from trialrun.providers.vertex import Vertex
+from trialrun.providers.vertex_batches import VertexBatches
 
+BUCKET = "VERTEX_BATCH_BUCKET"
+STORAGE_URL = "VERTEX_STORAGE_BASE_URL"
 WITHOUT: Mapping[str, str] = MappingProxyType(
     {
         "deepseek": "DeepSeek has no batch API",
@@ -31,9 +35,11 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
 """Providers that take no batches here, and why."""
 
 
-def batch_route(name: str, account: Provider, model: str) -> BatchRoute:
+def batch_route(name: str, account: Provider, model: str, settings: Mapping[str, str]) -> BatchRoute:
     """The batches of this account; raises UsageError, with the fix, if there are none."""
     match account:
+        case Vertex():
+            return _vertex(account, model, settings)
         case Gemini():
             return GeminiBatches(account)
         case Anthropic():
@@ -44,6 +50,17 @@ def batch_route(name: str, account: Provider, model: str) -> BatchRoute:
             return OpenAIBatches(account, offer=OFFERS.get(name, OPENAI_OFFER))
         case _:
             raise without_batches(name, model)
+
+
+def _vertex(account: Vertex, model: str, settings: Mapping[str, str]) -> BatchRoute:
+    folder = settings.get(BUCKET, "").strip()
+    if not folder:
+        raise UsageError(
+            "the batches of Vertex AI need a bucket",
+            where=model,
+            fix=f"set `{BUCKET}` to a place that Vertex AI and you may write to: `gs://bucket/prefix`",
+        )
+    return VertexBatches(account, folder=folder, storage_url=settings.get(STORAGE_URL, "").strip())
 
 
 def without_batches(name: str, model: str) -> UsageError:

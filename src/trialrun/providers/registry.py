@@ -153,7 +153,7 @@ class Providers:
         name = model.partition("/")[0]
         if name in WITHOUT:
             raise without_batches(name, model)
-        return batch_route(name, self.provider_of(model), model)
+        return batch_route(name, self.provider_of(model), model, self._settings)
 
     async def close(self) -> None:
         """Close everything that was opened."""

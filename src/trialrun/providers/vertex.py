@@ -78,6 +78,11 @@ class Vertex(Gemini):
         self._place = f"projects/{quote(project, safe='')}/locations/{quote(location, safe='')}"
         self._tokens = tokens or DefaultCredentials()
 
+    @property
+    def place(self) -> str:
+        """The project and the location, as addresses spell them."""
+        return self._place
+
     def url_of(self, call: Call) -> str:
         model = quote(model_name(call.request.model), safe="")
         return f"{self._base_url}/{self._place}/publishers/google/models/{model}:generateContent"
