@@ -27,6 +27,8 @@ class Course:
     finalizing_s: float
     cancelling_s: float
     expires_at: float
+    promised_at: float
+    """When it will expire, as its provider tells."""
     pause_s: float = 0.0
     """In the middle of the work."""
     most: float = 1.0
@@ -118,10 +120,11 @@ def drawn(settings: Batches, *, created_at: float, requests: int, key: bytes) ->
         finalizing_s=about(settings.finalizing_s, "finalizing"),
         cancelling_s=about(settings.cancelling_s, "cancelling"),
         expires_at=created_at + settings.expires_s,
+        promised_at=created_at + settings.expires_s,
     )
 
 
-def bent(course: Course, rule: Rule | None) -> Course:
+def bent(course: Course, rule: Rule | None, *, can_fail: bool = True) -> Course:
     """The course as the script's rule for this batch wants it."""
     match rule and rule.fault:
         case "invalid" | "enqueued":
@@ -139,7 +142,7 @@ def bent(course: Course, rule: Rule | None) -> Course:
             keep = min(rule.keep, 1 - 1e-9)
             early = (course.validated_at + course.started_at) / 2
             return replace(course, most=keep, expires_at=course.moment(keep) if keep else early)
-        case "failed" | "forbidden_output":
+        case "failed" | "forbidden_output" if can_fail:
             return replace(course, ending="failed")
         case "late_cancel":
             return replace(course, hears_cancel=False)

@@ -58,5 +58,16 @@ class Job:
         """What the script has in mind for it."""
         return self.rule.fault if self.rule else ""
 
+    @property
+    def message(self) -> str:
+        """What the script wants to be said about it."""
+        return self.rule.message if self.rule else ""
+
+    def odd_word(self, stands: Standing) -> str:
+        """The word that nobody knows, while the batch runs, if the script wants one."""
+        if self.rule is None or self.fault != "odd_state" or stands.phase not in ("running", "finishing"):
+            return ""
+        return self.rule.state or "reviewing"
+
     def standing(self, now: float) -> Standing:
         return standing(self.course, now, self.cancelled_at)

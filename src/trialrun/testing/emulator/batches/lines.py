@@ -30,6 +30,8 @@ class Form(Protocol):
     dialect: Dialect
     splits: bool
     """Whether what failed goes to a file of its own."""
+    can_fail: bool
+    """Whether a batch can fail as a whole; elsewhere it ends, and each of its lines has failed."""
 
     def ask(self, raw: bytes) -> tuple[str, bytes, str]:
         """The id, the body and (if the body does not name it) the model of a request."""

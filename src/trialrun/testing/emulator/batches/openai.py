@@ -1,7 +1,6 @@
 """OpenAI's batches, and those of everybody who copied their shape."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import cast
 
 import msgspec
@@ -11,13 +10,11 @@ from trialrun.testing.emulator.batches.course import Phase, Standing
 from trialrun.testing.emulator.batches.door import Caller, Door, conflict, missing, said_so
 from trialrun.testing.emulator.batches.files import Stored
 from trialrun.testing.emulator.batches.job import Job
-from trialrun.testing.emulator.batches.lines import Form, Lines, Problem, tokens_in
-from trialrun.testing.emulator.batches.offers import Offer, offer_of
+from trialrun.testing.emulator.batches.lines import Form, Lines, Problem
 from trialrun.testing.emulator.batches.openai_files import page
 from trialrun.testing.emulator.batches.openai_lines import FORMS, problems_in
 from trialrun.testing.emulator.dialect import Json, decoded
 
-_DAY_S = 86_400
 _WINDOWS = {"groq": ("24h", "48h", "72h", "7d")}
 _WORDS: dict[Phase, str] = {
     "validating": "validating",
@@ -53,10 +50,15 @@ class OpenAIBatches:
             raise refused(f"No such File object: {given.input_file_id}", param="input_file_id")
         if stored.purpose != "batch":
             raise refused("The file's purpose must be 'batch'.", param="input_file_id")
-        lines = Lines(stored.path)
-        problems, model = problems_in(lines, given.endpoint, self._offer(caller), is_known=self._is_known)
-        tokens, problem = (0, None) if problems else self._room(lines, form, caller, model)
-        return self._door.queue.create(
+        lines, queue = Lines(stored.path), self._door.queue
+        offer = queue.offer(caller.provider)
+        problems, model = problems_in(lines, given.endpoint, offer, is_known=self._is_known)
+        tokens = (
+            0 if problems else queue.room(lines, form, provider=caller.provider, key=caller.key, model=model)
+        )
+        if tokens is None:
+            problems = (too_many_tokens(model, queue.script.batches.enqueued_tokens),)
+        return queue.create(
             provider=caller.provider,
             owner=caller.owner,
             key=caller.key,
@@ -67,8 +69,8 @@ class OpenAIBatches:
             prefix="batch_",
             given=given,
             input_id=stored.id,
-            problems=(problem,) if problem else problems,
-            tokens=tokens,
+            problems=problems,
+            tokens=tokens or 0,
             kept_s=given.output_expires_after.seconds if given.output_expires_after else None,
         )
 
@@ -139,24 +141,6 @@ class OpenAIBatches:
             if len(name) > 64 or len(value) > 512:
                 raise refused("Names of metadata have 64 characters at most, values 512.", param="metadata")
 
-    def _offer(self, caller: Caller) -> Offer:
-        offer, settings = offer_of(caller.provider), self._door.queue.script.batches
-        return replace(
-            offer,
-            requests=settings.most_requests or offer.requests,
-            size_bytes=settings.most_bytes or offer.size_bytes,
-        )
-
-    def _room(self, lines: Lines, form: Form, caller: Caller, model: str) -> tuple[int, Problem | None]:
-        """The tokens that these requests would keep in the queue, and why they may not."""
-        limit = self._door.queue.script.batches.enqueued_tokens
-        if limit is None:
-            return 0, None
-        tokens = tokens_in(lines, form, caller.provider)
-        if self._door.queue.enqueued_tokens(caller.provider, caller.key, model) + tokens <= limit:
-            return tokens, None
-        return 0, too_many_tokens(model, limit)
-
 
 def too_many_tokens(model: str, limit: int | None) -> Problem:
     """The limit of what may wait at one time is reached."""
@@ -175,9 +159,9 @@ def _form(endpoint: str) -> Form:
 def _word(job: Job, stands: Standing) -> str:
     if stands.ending is not None:
         return _ENDINGS.get(stands.ending, stands.ending)
-    if job.fault == "odd_state" and job.rule and stands.phase in ("running", "finishing"):
-        return job.rule.state or "reviewing"
-    return _WORDS[stands.phase]
+    if stands.phase == "cancelling":
+        return "cancelling"
+    return job.odd_word(stands) or _WORDS[stands.phase]
 
 
 def _errors(job: Job, stands: Standing) -> Json | None:
@@ -212,7 +196,7 @@ def _times(job: Job, stands: Standing) -> Json:
     return {
         "created_at": int(course.created_at),
         "in_progress_at": int(course.validated_at) if runs else None,
-        "expires_at": int(course.created_at) + _DAY_S,
+        "expires_at": int(course.promised_at),
         "finalizing_at": int(course.worked_at) if finishes else None,
         "completed_at": int(ended_at) if stands.ending == "completed" else None,
         "failed_at": int(ended_at) if stands.ending in ("rejected", "failed") else None,

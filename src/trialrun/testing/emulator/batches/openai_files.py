@@ -5,7 +5,6 @@ from trialrun.testing.emulator.asked import Sent, refused
 from trialrun.testing.emulator.batches.door import Caller, Door, Download, missing, said_so
 from trialrun.testing.emulator.batches.files import Stored
 from trialrun.testing.emulator.batches.intake import form
-from trialrun.testing.emulator.batches.offers import offer_of
 from trialrun.testing.emulator.dialect import Json
 
 _PURPOSES = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
@@ -22,7 +21,7 @@ class OpenAIFiles:
         return self._door.files.find(caller.provider, caller.owner, caller.at("file"), caller.now)
 
     async def upload(self, caller: Caller) -> Sent:
-        limit = self._door.queue.script.batches.most_bytes or offer_of(caller.provider).size_bytes
+        limit = self._door.queue.offer(caller.provider).size_bytes
         given = await form(caller.request, self._door.files, most=limit)
         purpose = given.fields.get("purpose", "")
         if given.path is None:

@@ -25,6 +25,7 @@ class OpenAILines:
     """The form of one endpoint."""
 
     splits = True
+    can_fail = True
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect

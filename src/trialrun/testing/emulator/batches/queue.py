@@ -14,7 +14,8 @@ from trialrun.testing.emulator.batches import work
 from trialrun.testing.emulator.batches.course import Standing, bent, drawn
 from trialrun.testing.emulator.batches.files import Files
 from trialrun.testing.emulator.batches.job import Job
-from trialrun.testing.emulator.batches.lines import Form, Lines, Problem
+from trialrun.testing.emulator.batches.lines import Form, Lines, Problem, tokens_in
+from trialrun.testing.emulator.batches.offers import Offer, offer_of
 from trialrun.testing.emulator.desk import Desk
 from trialrun.testing.emulator.faults import Faults
 from trialrun.testing.emulator.script import Rule, Script, Step
@@ -95,7 +96,9 @@ class Queue:
         rule = self.pick(
             "batch", provider=provider, key=key, arrival=arrival, repeat=repeat, model=model, batch=number
         )
-        course = bent(drawn(settings, created_at=now, requests=len(lines), key=arrival), rule)
+        course = bent(
+            drawn(settings, created_at=now, requests=len(lines), key=arrival), rule, can_fail=form.can_fail
+        )
         if problems:
             course = replace(course, ending="rejected")
         numbers = range(len(lines))
@@ -148,6 +151,23 @@ class Queue:
             if (job.provider, job.key, job.model) == (provider, key, model)
             and job.standing(now).phase != "ended"
         )
+
+    def offer(self, provider: str) -> Offer:
+        """What this provider takes in one batch, under this script."""
+        offer, settings = offer_of(provider), self.script.batches
+        return replace(
+            offer,
+            requests=settings.most_requests or offer.requests,
+            size_bytes=settings.most_bytes or offer.size_bytes,
+        )
+
+    def room(self, lines: Lines, form: Form, *, provider: str, key: str, model: str) -> int | None:
+        """The tokens that these requests will keep in the queue; None if there is no room for so many."""
+        limit = self.script.batches.enqueued_tokens
+        if limit is None:
+            return 0
+        tokens = tokens_in(lines, form, provider, model)
+        return tokens if self.enqueued_tokens(provider, key, model) + tokens <= limit else None
 
     async def cancel(self, job: Job) -> None:
         """Stop a batch, if it has not ended. What is done stays done."""

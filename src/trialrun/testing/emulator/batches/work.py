@@ -154,8 +154,10 @@ def _stored(job: Job, path: Path, what: str, at: float, expires_at: float | None
 
 
 def _trouble(job: Job) -> Trouble | None:
-    """Why a batch that succeeds in parts does not answer its next line."""
+    """Why the script does not want the batch to answer its next line."""
     rule = job.rule
+    if rule is not None and rule.fault in ("failed", "forbidden_output") and not job.form.can_fail:
+        return Trouble(kind="broken", message=rule.message)
     if rule is None or rule.fault != "partly":
         return None
     drawn = chance.fraction(chance.derive(job.chance, "partly", job.done))
