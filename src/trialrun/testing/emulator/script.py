@@ -196,8 +196,8 @@ class Batches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cancelling_s: Seconds = 0.2
     jitter: Share = 0.2
     """Each of these times is up to this part longer or shorter, drawn by the seed."""
-    expires_s: Seconds = 86_400.0
-    """What has not run by then never will."""
+    expires_s: Seconds | None = None
+    """What has not run by then never will; the provider's own time unless given."""
     kept_s: Seconds | None = None
     """How long results are kept after they are there; the provider's own time unless given."""
     in_order: bool = False

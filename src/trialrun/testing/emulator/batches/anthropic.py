@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -15,6 +14,7 @@ from trialrun.testing.emulator.batches.files import Files
 from trialrun.testing.emulator.batches.intake import whole
 from trialrun.testing.emulator.batches.job import Job
 from trialrun.testing.emulator.batches.lines import Lines
+from trialrun.testing.emulator.batches.moments import timestamp
 from trialrun.testing.emulator.batches.offers import Offer
 from trialrun.testing.emulator.dialect import Json, decoded
 
@@ -124,13 +124,6 @@ class AnthropicBatches:
             if has_results
             else None,
         }
-
-
-def timestamp(at: float | None) -> str | None:
-    """A moment as JSON APIs write it; None if it never came."""
-    if at is None:
-        return None
-    return datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _word(job: Job, stands: Standing) -> str:

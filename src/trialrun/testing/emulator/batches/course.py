@@ -105,7 +105,7 @@ def _phase(course: Course, now: float) -> Phase:
     return "paused" if is_paused else "running"
 
 
-def drawn(settings: Batches, *, created_at: float, requests: int, key: bytes) -> Course:
+def drawn(settings: Batches, *, created_at: float, expires_s: float, requests: int, key: bytes) -> Course:
     """A course by the script's times, each a little longer or shorter by chance."""
 
     def about(seconds: float, name: str) -> float:
@@ -119,8 +119,8 @@ def drawn(settings: Batches, *, created_at: float, requests: int, key: bytes) ->
         running_s=about(settings.running_s + settings.per_request_s * requests, "running"),
         finalizing_s=about(settings.finalizing_s, "finalizing"),
         cancelling_s=about(settings.cancelling_s, "cancelling"),
-        expires_at=created_at + settings.expires_s,
-        promised_at=created_at + settings.expires_s,
+        expires_at=created_at + expires_s,
+        promised_at=created_at + expires_s,
     )
 
 

@@ -38,6 +38,8 @@ class Caller:
     owner: str
     """The account: the key's name if the script names keys, or everybody's."""
     now: float
+    is_known: bool
+    """Whether the key is a valid one."""
 
     def at(self, name: str) -> str:
         """A part of the path."""
@@ -83,39 +85,56 @@ class Door:
     def files(self) -> Files:
         return self.queue.files
 
+    def now(self) -> float:
+        return self._clock.now()
+
     def forget(self) -> None:
         self.visits.clear()
         self._repeats.clear()
 
     def opens(
-        self, step: Step, dialect: Dialect, do: Do, *, provider: str = "", subject: Subject | None = None
+        self,
+        step: Step | None,
+        dialect: Dialect,
+        do: Do,
+        *,
+        provider: str = "",
+        subject: Subject | None = None,
+        needs_key: bool = True,
     ) -> Handler:
-        """A handler that does this for whoever may come in. `subject` is the batch or the file that it is about."""
+        """A handler that does this for whoever may come in. `subject` is the batch or the file that it is about.
+
+        Nothing goes wrong at what is no `step` of its own.
+        """
 
         async def handle(request: web.Request) -> web.StreamResponse:
             name = provider or request.match_info["provider"]
-            return await self._serve(request, (name, step), dialect, do, subject)
+            caller = self._caller(request, dialect, name, needs_key=needs_key)
+            return await self._serve(caller, step, dialect, do, subject)
 
         return handle
 
-    async def _serve(
-        self,
-        request: web.Request,
-        place: tuple[str, Step],
-        dialect: Dialect,
-        do: Do,
-        subject: Subject | None,
-    ) -> web.StreamResponse:
-        provider, step = place
-        self.visits[provider, step] += 1
+    def _caller(self, request: web.Request, dialect: Dialect, provider: str, *, needs_key: bool) -> Caller:
         key, is_valid = self._desk.key_of(request, dialect)
-        owner = key if self.queue.script.keys else ""
-        caller = Caller(request=request, provider=provider, key=key, owner=owner, now=self._clock.now())
+        return Caller(
+            request=request,
+            provider=provider,
+            key=key,
+            owner=key if self.queue.script.keys else "",
+            now=self._clock.now(),
+            is_known=is_valid or not needs_key,
+        )
+
+    async def _serve(
+        self, caller: Caller, step: Step | None, dialect: Dialect, do: Do, subject: Subject | None
+    ) -> web.StreamResponse:
+        if step is not None:
+            self.visits[caller.provider, step] += 1
+        request = caller.request
         delivery = Delivery(request, self._clock)
-        rule, arrival = self._rule(caller, step, subject)
-        stamp = Stamp(id=arrival.hex()[:32], at=caller.now, model="")
+        rule, stamp = self._rule(caller, step, subject)
         try:
-            if not is_valid:
+            if not caller.is_known:
                 raise Refusal(Trouble(kind="revoked"))
             if rule is not None:
                 if rule.after_s:
@@ -138,11 +157,15 @@ class Door:
         sent = _with(sent, dialect, stamp)
         return await (delivery.whole(sent) if rule is None else delivery.spoiled(sent, rule))
 
-    def _rule(self, caller: Caller, step: Step, subject: Subject | None) -> tuple[Rule | None, bytes]:
-        place = (step, caller.request.path)
+    def _rule(self, caller: Caller, step: Step | None, subject: Subject | None) -> tuple[Rule | None, Stamp]:
+        """What the script has in mind for this request, and what its reply is called."""
+        place = (step or "", caller.request.path)
         self._repeats[place] += 1
         repeat = self._repeats[place]
         arrival = chance.derive(self.queue.seed, caller.provider, *place, repeat)
+        stamp = Stamp(id=arrival.hex()[:32], at=caller.now, model="")
+        if step is None:
+            return None, stamp
         about = subject(caller) if subject else None
         number = about.number if isinstance(about, Job) else about.batch if about else 0
         rule = self.queue.pick(
@@ -154,7 +177,7 @@ class Door:
             model=about.model if about else "",
             batch=number,
         )
-        return rule, arrival
+        return rule, stamp
 
 
 def _with(sent: Sent, dialect: Dialect, stamp: Stamp) -> Sent:

@@ -14,6 +14,8 @@ class Offer:
 
     requests: int = 50_000
     size_bytes: int = 200 * _MB
+    window_s: float = _DAY_S
+    """What has not run by then never will."""
     kept_s: float | None = None
     """How long results stay after they are there; for ever if None."""
 
@@ -22,9 +24,9 @@ _OFFERS: Mapping[str, Offer] = MappingProxyType(
     {
         "openai": Offer(kept_s=30 * _DAY_S),
         "anthropic": Offer(requests=100_000, size_bytes=256 * _MB, kept_s=29 * _DAY_S),
-        "gemini": Offer(size_bytes=2_000 * _MB, kept_s=2 * _DAY_S),
-        "google": Offer(size_bytes=2_000 * _MB, kept_s=2 * _DAY_S),
-        "vertex": Offer(requests=200_000, size_bytes=1_000 * _MB),
+        "gemini": Offer(size_bytes=2_000 * _MB, window_s=2 * _DAY_S, kept_s=2 * _DAY_S),
+        "google": Offer(size_bytes=2_000 * _MB, window_s=2 * _DAY_S, kept_s=2 * _DAY_S),
+        "vertex": Offer(requests=200_000, size_bytes=1_000 * _MB, window_s=4 * _DAY_S),
         "mistral": Offer(requests=1_000_000, size_bytes=512 * _MB),
         "groq": Offer(size_bytes=100 * _MB),
         "together": Offer(size_bytes=100 * _MB),

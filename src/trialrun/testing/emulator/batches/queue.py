@@ -96,9 +96,9 @@ class Queue:
         rule = self.pick(
             "batch", provider=provider, key=key, arrival=arrival, repeat=repeat, model=model, batch=number
         )
-        course = bent(
-            drawn(settings, created_at=now, requests=len(lines), key=arrival), rule, can_fail=form.can_fail
-        )
+        expires_s = offer_of(provider).window_s if settings.expires_s is None else settings.expires_s
+        plain = drawn(settings, created_at=now, expires_s=expires_s, requests=len(lines), key=arrival)
+        course = bent(plain, rule, can_fail=form.can_fail)
         if problems:
             course = replace(course, ending="rejected")
         numbers = range(len(lines))
