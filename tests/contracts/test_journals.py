@@ -153,6 +153,7 @@ def test_the_facts_that_are_not_folded_change_no_state() -> None:
         f.Measured(at="1", name="n", value=1, turn=9),
         f.StateLogged(at="1", turn=9, party="a", values={}),
         f.ArtefactKept(at="1", name="n", content="0" * 32, media_type="text/plain", size_bytes=1, turn=9),
+        f.Rated(at="1", item="i", value=9),
         f.Ticked(at="1", now=9.0),
         f.ActBegan(at="1", name="n", turn=9),
         f.ActEnded(at="1", name="n"),

@@ -312,13 +312,16 @@ class StudyFile(TrialPart):
     )
 
 
+Layout = Mapping[tuple[str, ...], type[Entry]]
+"""Which model describes what stands at which path; `*` stands for any name or place."""
+
 TRIAL_KEYS = tuple(TrialPart.model_fields)
 STUDY_KEYS = (
     "study",
     "question",
     *(key for key in StudyFile.model_fields if key not in {"study", "question"}),
 )
-_ENTRIES: Mapping[tuple[str, ...], type[Entry]] = {
+STUDY_LAYOUT: Layout = {
     (): StudyFile,
     ("parties", "*"): PartyEntry,
     ("judges", "*"): JudgeEntry,
@@ -333,9 +336,9 @@ _ENTRIES: Mapping[tuple[str, ...], type[Entry]] = {
 }
 
 
-def entry_at(path: tuple[object, ...]) -> type[Entry] | None:
+def entry_at(path: tuple[object, ...], layout: Layout = STUDY_LAYOUT) -> type[Entry] | None:
     """The model of what stands at this path, if its keys are fixed."""
-    for pattern, entry in _ENTRIES.items():
+    for pattern, entry in layout.items():
         if len(pattern) == len(path) and all(
             want in ("*", have) for want, have in zip(pattern, path, strict=True)
         ):
@@ -343,15 +346,11 @@ def entry_at(path: tuple[object, ...]) -> type[Entry] | None:
     return None
 
 
-def homes_of(key: str) -> list[str]:
-    """Where in a study file a key of this name belongs, for people."""
-    spelled = {
-        pattern: ".".join("<name>" if part == "*" else part for part in pattern) for pattern in _ENTRIES
-    }
+def homes_of(key: str, layout: Layout = STUDY_LAYOUT) -> list[str]:
+    """Where in a file a key of this name belongs, for people."""
+    spelled = {pattern: ".".join("<name>" if part == "*" else part for part in pattern) for pattern in layout}
     return [
-        spelled[pattern] or "the top level"
-        for pattern, entry in _ENTRIES.items()
-        if key in entry.model_fields
+        spelled[pattern] or "the top level" for pattern, entry in layout.items() if key in entry.model_fields
     ]
 
 

@@ -24,16 +24,23 @@ _WANTED = {
 
 
 def objections(
-    model: type[document.Entry], data: Mapping[str, object]
+    model: type[document.Entry],
+    data: Mapping[str, object],
+    *,
+    layout: document.Layout = document.STUDY_LAYOUT,
+    whole: str = "a study file",
 ) -> tuple[document.Entry | None, list[Objection]]:
-    """The validated entry, or all that is wrong with it."""
+    """The validated entry, or all that is wrong with it. `layout` and `whole` are of the kind of file that it is."""
     try:
         return model.model_validate(dict(data)), []
     except ValidationError as error:
-        return None, [_objection(item, data) for item in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        return None, [_objection(item, data, layout, whole) for item in found]
 
 
-def _objection(error: Mapping[str, Any], data: Mapping[str, object]) -> Objection:
+def _objection(
+    error: Mapping[str, Any], data: Mapping[str, object], layout: document.Layout, whole: str
+) -> Objection:
     path = cast("Path", tuple(error["loc"]))
     kind, context, value = str(error["type"]), error.get("ctx", {}), error.get("input")
     if path and path[-1] == "[key]":
@@ -42,34 +49,36 @@ def _objection(error: Mapping[str, Any], data: Mapping[str, object]) -> Objectio
             path[:-1], what, "begin with a letter; use letters, digits, _ and -, at most 40", at_key=True
         )
     if kind == "extra_forbidden":
-        return _unknown_key(path)
+        return _unknown_key(path, layout, whole)
     name = dotted(path)
     if kind == "missing":
-        return Objection(path[:-1], f"`{name}` is missing", f"add `{path[-1]}: ...` ({_description(path)})")
+        return Objection(
+            path[:-1], f"`{name}` is missing", f"add `{path[-1]}: ...` ({_description(path, layout)})"
+        )
     if path[:1] == ("budget_usd",) and not isinstance(data.get("budget_usd"), Mapping):
         path, name = ("budget_usd",), "budget_usd"
     if kind in _WANTED:
         return Objection(
             path, f"`{name}` must be {_WANTED[kind]}, not {_kind_of(value)}", _retype(kind, value)
         )
-    return Objection(path, f"`{name}` {_bound(kind, context, value)}", _bound_fix(kind, path))
+    return Objection(path, f"`{name}` {_bound(kind, context, value)}", _bound_fix(kind, path, context))
 
 
-def _unknown_key(path: Path) -> Objection:
+def _unknown_key(path: Path, layout: document.Layout, whole: str) -> Objection:
     key, parent = str(path[-1]), path[:-1]
-    entry = document.entry_at(parent)
+    entry = document.entry_at(parent, layout)
     known = [name for name in (entry.model_fields if entry else ()) if name != "sources"]
-    owner = f"`{dotted(parent)}`" if parent else "a study file"
+    owner = f"`{dotted(parent)}`" if parent else whole
     fix = pick(key, known)
-    if homes := document.homes_of(key):
+    if homes := document.homes_of(key, layout):
         fix = f"`{key}` belongs in " + " or ".join(
             f"`{home}`" if home != "the top level" else home for home in homes
         )
     return Objection(path, f"{owner} has no key `{key}`", fix, at_key=True)
 
 
-def _description(path: Path) -> str:
-    entry = document.entry_at(path[:-1])
+def _description(path: Path, layout: document.Layout) -> str:
+    entry = document.entry_at(path[:-1], layout)
     field = entry.model_fields.get(str(path[-1])) if entry else None
     return (field.description or "").rstrip(".").split(";")[0].lower() if field else "required"
 
@@ -138,7 +147,7 @@ def _bound(kind: str, context: Mapping[str, Any], value: object) -> str:
             return f"does not fit: {kind.replace('_', ' ')}"
 
 
-def _bound_fix(kind: str, path: Path) -> str:
+def _bound_fix(kind: str, path: Path, context: Mapping[str, Any]) -> str:
     if kind == "string_pattern_mismatch":
         if path and path[-1] == "model":
             return "write provider/model, such as openai/gpt-5-mini"
@@ -148,5 +157,6 @@ def _bound_fix(kind: str, path: Path) -> str:
     if kind == "money":
         return "write an amount such as 20, 0.50 or $20"
     if kind == "literal_error":
-        return "write true, or remove the key"
+        is_flag = context.get("expected") == "True"
+        return "write true, or remove the key" if is_flag else "write one of these words"
     return "give a value within the bounds"

@@ -52,6 +52,23 @@ class Opened(_Fact, frozen=True, tag="opened"):
     version: str
 
 
+class Judging(_Fact, frozen=True, tag="judging"):
+    """A judging pass: finished trials are rated by a rubric. Declared again when models or repeats are added."""
+
+    id: str
+    rubric: str
+    source: Hash
+    document: Hash
+    models: tuple[str, ...]
+    repeats: int
+    seed: int
+    version: str
+    forks: bool = False
+    """Whether forks are rated too."""
+    labelled: Hash = ""
+    """Of a calibration: the labelled units that are rated in place of trials."""
+
+
 class Closed(_Fact, frozen=True, tag="closed"):
     """A process ended its work in good order."""
 
@@ -81,6 +98,17 @@ class Forked(_Fact, frozen=True, tag="forked"):
     source: str
     turn: int
     overrides: dict[str, object]
+
+
+class Judges(_Fact, frozen=True, tag="judges"):
+    """This trial rates another one, in a judging pass. It is no trial of the study and counts in no condition."""
+
+    judging: str
+    source: str = ""
+    generation: int = 0
+    """How often the source had begun anew: a source that does so again is another talk, rated by another trial."""
+    unit: Hash = ""
+    """Of a calibration: the labelled unit, in place of a source."""
 
 
 class Superseded(_Fact, frozen=True, tag="superseded"):
@@ -227,6 +255,22 @@ class Measured(_Fact, frozen=True, tag="measured"):
     note: str = ""
 
 
+class Rated(_Fact, frozen=True, tag="rated"):
+    """A rater answered one item about one unit, or `missing` says why there is no value (`core.rubric.Rating`)."""
+
+    at: str
+    item: str
+    value: str | int | float | bool | dict[str, list[str]] | None
+    unit: int = 0
+    turn: int = 0
+    mask: str = ""
+    missing: str = ""
+    explanation: Hash = ""
+    call: str = ""
+    order: int = 0
+    labels: tuple[str, ...] = ()
+
+
 class StateLogged(_Fact, frozen=True, tag="state"):
     """The hidden state of a party at this moment."""
 
@@ -337,10 +381,11 @@ class StoppedByBudget(_Fact, frozen=True, tag="stopped_by_budget"):
     level: str
 
 
-StudyFact = Declared | Opened | Closed | PackFact
+StudyFact = Declared | Opened | Judging | Closed | PackFact
 TrialFact = (
     Started
     | Forked
+    | Judges
     | Superseded
     | Retried
     | Held
@@ -352,6 +397,7 @@ TrialFact = (
     | Confirmed
     | Said
     | Measured
+    | Rated
     | StateLogged
     | ArtefactKept
     | Ticked

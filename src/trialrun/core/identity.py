@@ -56,6 +56,21 @@ def fork_tag(source: str, turn: int, overrides: Mapping[str, object]) -> str:
     return "f" + _base32(canonical([source, turn, overrides]))[:5]
 
 
+def judging_id(rubric: str, *, told: object) -> str:
+    """Id of a judging pass: the rubric's name, for people, and a mark of everything that raters are told."""
+    return f"{_slug(rubric) or 'rubric'}-{_base32(canonical(told))[:7]}"
+
+
+def judge_id(source: str, judging: str, model: str, repeat: int, generation: int) -> str:
+    """Id of the trial in which a model rates another trial once. It tells nothing about the other one."""
+    return f"judge-{_base32(canonical([source, judging, model, repeat, generation]))}"
+
+
+def mask_of(key: bytes, *names: str | int) -> str:
+    """A name that tells nothing, the same for every rater."""
+    return "u" + _base32(canonical([key.hex(), *names]))[:9]
+
+
 def call_id(trial: str, address: str, attempt: int = 1) -> str:
     """Id of one attempt of the call at an address of a trial, fit for a provider's `custom_id`."""
     suffix = "c" + address.replace(".", "-")

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from trialrun.core.calls import Call, Message, Parsed, RawReply, Reply, Request, Tool, Usage
 from trialrun.core.facts import Entry, Fact, RequestDelta, Settled, StudyFact, TrialFact
+from trialrun.core.rubric import Rating
 from trialrun.core.state import TrialState
 from trialrun.core.study import Party, Price, Spec, Trial
 
@@ -122,6 +123,10 @@ class Lab(Protocol):
 
         One of the two walks of a plan goes through every gate, so that a plan shows what may lie behind.
         """
+        ...
+
+    def rate(self, rating: Rating) -> None:
+        """Record a rating: a value, or why there is none."""
         ...
 
     def state(self, party: str, **values: object) -> None:
@@ -310,7 +315,7 @@ class Journal(Protocol):
         ...
 
     async def tallies(self) -> list[Tally]:
-        """Sums by condition; forks are not part of them, but see `total`."""
+        """Sums by condition; forks and judging are not part of them, but see `total`."""
         ...
 
     async def total(self) -> Tally:

@@ -44,6 +44,8 @@ class TrialState:
     turns: int = 0
     generation: int = 0
     forked_from: str = ""
+    judging: str = ""
+    """The judging pass that this trial belongs to; empty for the trials of the study itself, and their forks."""
     holds: dict[tuple[str, int], Decimal] = field(default_factory=dict[tuple[str, int], Decimal])
     """Attempts whose cost is open, at their ceilings."""
     lost_holds_usd: Decimal = _ZERO
@@ -81,8 +83,8 @@ class TrialState:
                 self.turns = max(self.turns, fact.turn)
             case f.Started():
                 self._start(fact, at)
-            case f.Forked():
-                self.forked_from = fact.source
+            case f.Forked() | f.Judges():
+                self._come_from(fact)
             case f.Superseded():
                 self._begin_anew()
             case f.Retried():
@@ -104,10 +106,17 @@ class TrialState:
             case f.StoppedByBudget():
                 self.status, self.reason = "stopped_by_budget", f"the {fact.level} budget"
             case (
-                f.GaveUp() | f.Said() | f.Measured() | f.StateLogged() | f.ArtefactKept() | f.Ticked() | f.Asked()
-                | f.ActBegan() | f.ActEnded()
+                f.GaveUp() | f.Said() | f.Measured() | f.Rated() | f.StateLogged() | f.ArtefactKept() | f.Ticked()
+                | f.Asked() | f.ActBegan() | f.ActEnded()
             ):  # fmt: skip
                 pass
+
+    def _come_from(self, fact: f.Forked | f.Judges) -> None:
+        """The trial comes from another one: it branches off, or rates it."""
+        if isinstance(fact, f.Forked):
+            self.forked_from = fact.source
+        else:
+            self.judging = fact.judging
 
     def _start(self, fact: f.Started, at: float) -> None:
         self.condition, self.levels, self.replicate = fact.condition, fact.levels, fact.replicate

@@ -37,6 +37,10 @@ class Slot:
     planned: int = 0
     earlier: tuple[tuple[int, Spec], ...] = ()
     """Of a fork: until which turn which other specification is in force, earliest first."""
+    judges: f.Judges | None = None
+    """Of a trial that rates another one: which."""
+    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What `judges` names."""
 
 
 class Money(Protocol):
@@ -300,7 +304,7 @@ class Run:
         entire = await journal.facts_of(trial.id) if state is not None else []
         own = in_force(entire)
         if not any(isinstance(entry.fact, f.Started) for entry in own):
-            journal.append(trial.id, self._opening(slot))
+            journal.append(trial.id, self._opening(slot), slot.texts)
             self.progress.started += 1
         released = self._own_up(trial, own)
         entries = await shared_history(journal, own) + own
@@ -363,7 +367,7 @@ class Run:
             session=self._parts.session,
         )
         self._place += 1
-        return [started]
+        return [started] if slot.judges is None else [slot.judges, started]
 
     def _stop(self, stop: e.StudyStop | e.StoreError) -> f.TrialFact | None:
         """Remember why, and let everything else settle."""

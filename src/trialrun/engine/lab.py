@@ -19,6 +19,7 @@ from trialrun.core import facts as f
 from trialrun.core.calls import Call, Message, Reply, Request, Tool
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Utterance
+from trialrun.core.rubric import Rating
 from trialrun.core.study import Party, Spec
 from trialrun.engine import repairs, templates
 from trialrun.engine.bearings import Bearings
@@ -345,6 +346,25 @@ class StudyLab:
         is_open = is_open or self._sitting.opens_gates
         self.measure(f"gate_{name}", is_open, note=note)
         return is_open
+
+    def rate(self, rating: Rating) -> None:
+        """Record a rating."""
+        address = self._at.next()
+        explanation = text_hash(rating.explanation) if rating.explanation else ""
+        rated = f.Rated(
+            at=address,
+            item=rating.item,
+            value=rating.value,
+            unit=rating.unit,
+            turn=rating.turn,
+            mask=rating.mask,
+            missing=rating.missing,
+            explanation=explanation,
+            call=rating.call,
+            order=rating.order,
+            labels=rating.labels,
+        )
+        self._at.record(rated, {explanation: rating.explanation} if explanation else None)
 
     def take_measures(self) -> None:
         """Take what the study wants measured from the transcript; called once, when the procedure has ended."""

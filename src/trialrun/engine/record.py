@@ -18,7 +18,7 @@ class Record:
     attempts: dict[str, int] = field(default_factory=dict[str, int])
     requests: dict[str, f.Held] = field(default_factory=dict[str, f.Held])
     deeds: dict[str, f.TrialFact] = field(default_factory=dict[str, f.TrialFact])
-    """Said, Measured, StateLogged, ArtefactKept, Ticked, TurnBegan, Asked, ActBegan: one at each address."""
+    """Said, Measured, Rated, StateLogged, ArtefactKept, Ticked, TurnBegan, Asked, ActBegan: one at each address."""
     answers: dict[str, f.Answered] = field(default_factory=dict[str, f.Answered])
     results: dict[str, f.ActEnded] = field(default_factory=dict[str, f.ActEnded])
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -76,8 +76,8 @@ class Record:
             case f.Retried():
                 self._forget_failures()
             case (
-                f.Said() | f.Measured() | f.StateLogged() | f.ArtefactKept() | f.Ticked() | f.TurnBegan()
-                | f.Asked() | f.ActBegan()
+                f.Said() | f.Measured() | f.Rated() | f.StateLogged() | f.ArtefactKept() | f.Ticked()
+                | f.TurnBegan() | f.Asked() | f.ActBegan()
             ):  # fmt: skip
                 self.deeds[fact.at] = fact
             case _:

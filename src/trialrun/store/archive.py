@@ -145,8 +145,33 @@ class Archive:
     # --- tables ----------------------------------------------------------------------------------------------------
 
     def trials(self, *statuses: f.Status) -> Iterator[TrialState]:
-        """All trials that began, or those with one of these statuses, in planned order."""
+        """All trials that began, or those with one of these statuses, in planned order; without those that judge."""
         return (state for state in pages.states(self._db) if not statuses or state.status in statuses)
+
+    def judging(self) -> Iterator[TrialState]:
+        """All trials that rate other trials, in planned order."""
+        return pages.states(self._db, judging=True)
+
+    def ratings(self) -> Iterator[tables.Rating]:
+        """Every rating of a talk that still counts, by the trial that gave it."""
+        kinds = ("judges", "started", "rated", "settled")
+        waiting: list[str] = []
+        for state in self.judging():
+            waiting.append(state.id)
+            if len(waiting) == pages.SIZE:
+                yield from self._ratings(kinds, waiting)
+                waiting = []
+        yield from self._ratings(kinds, waiting)
+
+    def _ratings(self, kinds: tuple[str, ...], raters: list[str]) -> Iterator[tables.Rating]:
+        for page, found in self._pages(kinds, raters) if raters else ():
+            facts = [entry.fact for entries in found.values() for entry in entries]
+            texts = self.texts({fact.explanation for fact in facts if isinstance(fact, f.Rated)})
+            sources = {fact.source for fact in facts if isinstance(fact, f.Judges) and fact.source}
+            with self._db.told():
+                talks = {state.id: state.generation for state in queries.states(self._db, sources)}
+            for place in page:
+                yield from tables.ratings(place.trial, found[place.trial], texts, talks)
 
     def messages(self, only: Sequence[str] | None = None) -> Iterator[tables.Message]:
         """Everything that was said; a fork's conversation is whole, with the part that it shares."""

@@ -203,6 +203,12 @@ def texts_of(fact: f.Fact) -> list[str]:
     match fact:
         case f.Declared():
             return [fact.source, fact.document]
+        case f.Judging():
+            return [name for name in (fact.source, fact.document, fact.labelled) if name]
+        case f.Judges():
+            return [fact.unit] if fact.unit else []
+        case f.Rated():
+            return [fact.explanation] if fact.explanation else []
         case f.Held():
             return [name for _, name in fact.request.add] if fact.request else []
         case f.Settled():
@@ -280,10 +286,11 @@ def _rebuilt(db: Database, trial: str, differences: list[Difference]) -> rows.Ro
 
 
 def _begin_anew(db: Database, trial: str, seq: int, at: float) -> None:
-    """The trial's facts up to now no longer count. A fork says again where it branches off."""
+    """The trial's facts up to now no longer count. A fork says again where it branches off, and a
+    trial that rates another one which."""
     anew: list[f.Fact] = [f.Superseded(reason=f"fact {seq} was damaged and set aside")]
     readable = _readable(db, trial)
-    anew += [entry.fact for entry in readable if isinstance(entry.fact, f.Forked)][-1:]
+    anew += [entry.fact for entry in readable if isinstance(entry.fact, f.Forked | f.Judges)][-1:]
     cells: list[Cell] = []
     state = TrialState(id=trial)
     for entry in readable:

@@ -29,6 +29,7 @@ from trialrun.core.facts import (
     Entry,
     Finished,
     Measured,
+    Rated,
     Said,
     StateLogged,
     StudyFact,
@@ -47,7 +48,7 @@ from trialrun.store.writer import Writer
 _OPEN = frozenset({"planned", "running"})
 """A trial with such a status will get more facts soon; its state is kept in memory and its row may lag."""
 
-SILENT = frozenset({Said, Measured, StateLogged, ArtefactKept, Ticked, ActBegan, ActEnded})
+SILENT = frozenset({Said, Measured, Rated, StateLogged, ArtefactKept, Ticked, ActBegan, ActEnded})
 """The most frequent kinds of those that change no state: to ask `TrialState.apply` costs as much as to store them."""
 
 _IN_MEMORY = 8192

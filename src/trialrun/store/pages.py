@@ -21,10 +21,14 @@ _PLACES = f"SELECT {_PLACE} FROM trial WHERE (planned, id) > (?, ?) ORDER BY pla
 # Some trials, in planned order.
 _SOME_PLACES = f"SELECT {_PLACE} FROM trial WHERE id IN (SELECT value FROM json_each(?)) ORDER BY planned, id"  # noqa: S608
 
-# The next trials with everything that their rows say.
-_STATES = (
-    f"SELECT {', '.join(rows.COLUMNS)} FROM trial WHERE (planned, id) > (?, ?) ORDER BY planned, id LIMIT ?"  # noqa: S608
-)
+_ROWS = f"SELECT {', '.join(rows.COLUMNS)} FROM trial WHERE (planned, id) > (?, ?) AND "  # noqa: S608
+_IN_ORDER = " ORDER BY planned, id LIMIT ?"
+
+# The next trials of the study with everything that their rows say.
+_STATES = f"{_ROWS} judging = '' {_IN_ORDER}"
+
+# The same of the trials that rate others.
+_JUDGING = f"{_ROWS} judging <> '' {_IN_ORDER}"
 
 # The facts of some kinds of some trials; in the order of the index, which is by trial and kind.
 _FACTS = """
@@ -50,12 +54,13 @@ class Place(NamedTuple):
     may_be_fork: bool
 
 
-def states(db: Database) -> Iterator[TrialState]:
-    """Every trial that began, in planned order."""
+def states(db: Database, *, judging: bool = False) -> Iterator[TrialState]:
+    """Every trial that began, in planned order: those of the study, or those that rate them."""
     after = _START
     while True:
         with db.told():
-            page = [queries.state_at(db, row) for row in db.rows(_STATES, (*after, SIZE))]
+            found = db.rows(_JUDGING if judging else _STATES, (*after, SIZE))
+            page = [queries.state_at(db, row) for row in found]
         if not page:
             return
         after = (page[-1].planned, page[-1].id)

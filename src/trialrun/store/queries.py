@@ -58,7 +58,7 @@ SELECT condition, status, count(*), sum(spent), sum(held), sum(unknown_costs), s
        sum(tokens_in), sum(tokens_out)
 FROM trial WHERE {which} GROUP BY {by}
 """
-_OWN = "forked_from = ''"
+_OWN = "forked_from = '' AND judging = ''"
 _NAMED = "id IN (SELECT value FROM json_each(?))"
 _SUMS_BY_CONDITION = _SUMS.format(which=_OWN, by="condition, status")
 _SUMS_OF_NAMED_BY_CONDITION = _SUMS.format(which=f"{_OWN} AND {_NAMED}", by="condition, status")
@@ -142,8 +142,8 @@ def lagging_states(db: Database) -> list[TrialState]:
 
 
 def tallies(db: Database, instead: Iterable[TrialState]) -> list[Tally]:
-    """Sums by condition, forks left out; `instead` are states that are newer than their rows."""
-    newer = [state for state in instead if not state.forked_from]
+    """Sums by condition, forks and judging left out; `instead` are states that are newer than their rows."""
+    newer = [state for state in instead if not state.forked_from and not state.judging]
     sums = _Sums()
     with db.snapshot():
         sums.read(db.each(_SUMS_BY_CONDITION))

@@ -13,7 +13,7 @@ COLUMNS = (
     "id", "condition", "status", "lags", "forked_from", "replicate", "block", "planned", "actual", "generation",
     "turns", "calls", "attempts", "tokens_in", "tokens_out", "spent", "held", "unknown_costs", "doubts",
     "started_at", "ended_at", "spec", "reason", "boundary", "waiting_for", "end_reason", "levels", "outcome",
-    "exact",
+    "exact", "judging",
 )  # fmt: skip
 
 Row = tuple[Any, ...]
@@ -73,6 +73,7 @@ def row_of(state: TrialState, *, lags: bool) -> Row:
         state.tokens_out, spent, pico_up(held), state.unknown_costs,
         state.doubts, state.started_at, state.ended_at, state.spec, state.reason, state.boundary,
         state.waiting_for, state.end_reason, _encode(state.levels), _encode(state.values), exact,
+        state.judging,
     )  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def _read(row: Row) -> TrialState:
     (
         id_, condition, status, _lags, forked_from, replicate, block, planned, actual, generation, turns, calls,
         attempts, tokens_in, tokens_out, spent, _held, unknown_costs, doubts, started_at, ended_at, spec, reason,
-        boundary, waiting_for, end_reason, levels, outcome, exact,
+        boundary, waiting_for, end_reason, levels, outcome, exact, judging,
     ) = row  # fmt: skip
     state = TrialState(
         id=id_, condition=condition, levels=_levels.decode(levels), replicate=replicate, block=block,
@@ -100,7 +101,7 @@ def _read(row: Row) -> TrialState:
         waiting_for=waiting_for, values=_values.decode(outcome), end_reason=end_reason, started_at=started_at,
         ended_at=ended_at, spent_usd=usd(spent), unknown_costs=unknown_costs, calls=calls, attempts=attempts,
         tokens_in=tokens_in, tokens_out=tokens_out, turns=turns, generation=generation, forked_from=forked_from,
-        doubts=doubts,
+        doubts=doubts, judging=judging,
     )  # fmt: skip
     if exact:
         more = _exact.decode(exact)

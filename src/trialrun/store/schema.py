@@ -96,5 +96,15 @@ CREATE TABLE quarantine (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# Trials that rate other trials: which judging pass they belong to. They are in no sum by condition.
+_JUDGING = """
+ALTER TABLE trial ADD COLUMN judging TEXT NOT NULL DEFAULT '';
+DROP INDEX trial_sums;
+CREATE INDEX trial_sums ON trial (
+    condition, status, forked_from, judging, spent, held, unknown_costs, doubts, calls, tokens_in, tokens_out
+);
+CREATE INDEX trial_by_judging ON trial (judging, planned, id) WHERE judging <> '';
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _JUDGING)
 VERSION = len(MIGRATIONS)

@@ -4,6 +4,7 @@ A row is a named tuple of plain values, so that it goes into a data frame, a CSV
 is None.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Literal, NamedTuple
@@ -28,6 +29,10 @@ class Message(NamedTuple):
     audience: tuple[str, ...]
     call: str
     said_at: float
+
+
+_SHARE_DIGITS = 12
+"""A call's cost is shared out in whole pico-USD."""
 
 
 class CallAttempt(NamedTuple):
@@ -80,6 +85,33 @@ class Measure(NamedTuple):
     source: str
     note: str
     at: str
+
+
+class Rating(NamedTuple):
+    """What a rater answered to one item about one unit; `missing` says why there is no value."""
+
+    trial: str
+    """The trial that was rated; empty for a labelled unit of a calibration."""
+    judging: str
+    rater: str
+    repeat: int
+    unit: int
+    """The number of the subject's turn, from 1; 0 for the whole session."""
+    turn: int
+    mask: str
+    item: str
+    value: str | int | float | bool | dict[str, list[str]] | None
+    missing: str
+    explanation: str
+    cost_usd: Decimal | None
+    """Its share of what the call cost; None if no call gave it, or if nobody knows the cost."""
+    order: int
+    labels: tuple[str, ...]
+    by: str
+    """The trial in which it was given."""
+    call: str
+    labelled: str
+    """The hash of a labelled unit; empty for a trial of the study."""
 
 
 class State(NamedTuple):
@@ -144,6 +176,53 @@ def measures(trial: str, entries: Iterable[f.Entry]) -> Iterator[Measure]:
         m = entry.fact
         if isinstance(m, f.Measured):
             yield Measure(trial, m.turn, m.name, m.value, m.source, m.note, m.at)
+
+
+def ratings(
+    by: str, entries: Iterable[f.Entry], texts: Mapping[str, str], talks: Mapping[str, int]
+) -> Iterator[Rating]:
+    """The ratings of one rating trial; none if what it rated has begun anew. `talks` has the generations that count."""
+    facts = [entry.fact for entry in entries]
+    judges = next((fact for fact in facts if isinstance(fact, f.Judges)), None)
+    started = next((fact for fact in facts if isinstance(fact, f.Started)), None)
+    if judges is None or started is None:
+        return
+    if judges.source and talks.get(judges.source) != judges.generation:
+        return
+    rated = [fact for fact in facts if isinstance(fact, f.Rated)]
+    shares = _shares(rated, {fact.at: fact.cost_usd for fact in facts if isinstance(fact, f.Settled)})
+    for fact in rated:
+        yield Rating(
+            trial=judges.source,
+            judging=judges.judging,
+            rater=started.levels.get("rater", ""),
+            repeat=started.replicate,
+            unit=fact.unit,
+            turn=fact.turn,
+            mask=fact.mask,
+            item=fact.item,
+            value=fact.value,
+            missing=fact.missing,
+            explanation=texts.get(fact.explanation, ""),
+            cost_usd=shares.get(fact.call),
+            order=fact.order,
+            labels=fact.labels,
+            by=by,
+            call=fact.call,
+            labelled=judges.unit,
+        )
+
+
+def _shares(rated: Iterable[f.Rated], costs: Mapping[str, Decimal | None]) -> dict[str, Decimal | None]:
+    """By call: its cost, with that of the answer which it repaired, over the ratings that it gave."""
+    given = Counter(fact.call for fact in rated if fact.call)
+    shares: dict[str, Decimal | None] = {}
+    for call, number in given.items():
+        parts = [costs.get(call)] + ([costs.get(call[:-2])] if call.endswith(".r") else [])
+        known = [part for part in parts if part is not None]
+        whole = sum(known, Decimal(0)) if len(known) == len(parts) else None
+        shares[call] = None if whole is None else round(whole / number, _SHARE_DIGITS)
+    return shares
 
 
 def states(trial: str, entries: Iterable[f.Entry]) -> Iterator[State]:

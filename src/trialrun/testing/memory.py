@@ -99,7 +99,7 @@ class MemoryJournal:
         """Sums by condition; forks are not part of them."""
         by_condition: dict[str, list[TrialState]] = {}
         for state in self._states.values():
-            if not state.forked_from:
+            if not state.forked_from and not state.judging:
                 by_condition.setdefault(state.condition, []).append(state)
         return [_tally(condition, states) for condition, states in sorted(by_condition.items())]
 
