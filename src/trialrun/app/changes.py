@@ -110,7 +110,7 @@ async def _touched(journal: Journal, plan: Plan, then: "_Then") -> tuple[Touched
     ended = unfinished = unplanned = 0
     ids: list[tuple[str, bool]] = []
     async for state in journal.with_status():
-        if state.forked_from or state.status == "planned":
+        if state.forked_from or state.judging or state.status == "planned":
             continue
         spec = spec_now(plan, state)
         if spec is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, get_args
 
-from trialrun.app.rows import TableName, table
+from trialrun.app.rows import TABLES, TableName, table
 from trialrun.app.studies import last_declared
 from trialrun.core.errors import UsageError
 from trialrun.export.rows import Writer
@@ -48,6 +48,13 @@ def export(
         if "artefacts" in tables:
             _keep_contents(archive, folder / "artefacts")
     return written
+
+
+def tables_in(results: Path) -> list[TableName]:
+    """The tables that a study has: ratings only where something was judged."""
+    with Archive(results) as archive:
+        is_judged = next(archive.judging(), None) is not None
+    return [name for name in TABLES if name != "ratings" or is_judged]
 
 
 def export_to(results: Path, name: TableName, form: Format, stream: BinaryIO) -> int:

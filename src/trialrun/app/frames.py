@@ -17,7 +17,7 @@ Library = Literal["polars", "pandas"]
 _COUNTS = frozenset((
     "replicate", "block", "planned", "actual", "turns", "calls", "attempts", "tokens_in", "tokens_out",
     "tokens_cached", "tokens_cache_write", "tokens_reasoning", "unknown_costs", "in_doubt", "redone",
-    "number", "turn", "attempt", "http_status", "size_bytes", "n", "missing",
+    "number", "unit", "repeat", "order", "turn", "attempt", "http_status", "size_bytes", "n", "missing",
 ))  # fmt: skip
 
 

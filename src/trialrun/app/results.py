@@ -87,6 +87,10 @@ class Results:
         """One row per thing that a trial kept."""
         return self._frame("artefacts", frame)
 
+    def ratings(self, *, frame: Library | None = None) -> Any:
+        """One row per rating of `trialrun judge`: trial, unit, item, rater, value, or why it is missing."""
+        return self._frame("ratings", frame)
+
     def summary(self, *, frame: Library | None = None) -> Any:
         """One row per condition and measure, and per label where a measure has labels, with the 95 % interval."""
         found = self.table

@@ -11,12 +11,13 @@ from decimal import Decimal
 from itertools import groupby, islice
 from typing import Literal, cast, get_args
 
+from trialrun.app.judging.passes import declared
 from trialrun.core.state import TrialState
 from trialrun.store.archive import Archive
 from trialrun.store.columns import MessageColumns
-from trialrun.store.tables import CallAttempt, Measure, Message
+from trialrun.store.tables import CallAttempt, Measure, Message, Rating
 
-TableName = Literal["trials", "messages", "calls", "measures", "states", "artefacts"]
+TableName = Literal["trials", "messages", "calls", "measures", "states", "artefacts", "ratings"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
 Cell = str | int | float | bool | Decimal | datetime | None | Mapping[str, object] | list[object]
 Row = list[Cell]
@@ -31,6 +32,10 @@ _MESSAGE = ("trial", "number", "turn", "party", "text", "audience", "call", "sai
 _MEASURE = ("trial", "turn", "name", "value", "label", "source", "note", "at")
 _STATE = ("trial", "turn", "party", "values", "at")
 _ARTEFACT = ("trial", "turn", "name", "media_type", "size_bytes", "content", "at")
+_RATING = (
+    "trial", "unit", "turn", "mask", "item", "value", "label", "extracted", "missing", "explanation", "rubric",
+    "judging", "rater", "repeat", "order", "shown", "cost_usd", "by", "call", "labelled",
+)  # fmt: skip
 _CALL = tuple(name if name != "text" else "reply" for name in CallAttempt._fields if name != "raw")
 
 
@@ -178,6 +183,21 @@ def _artefacts(archive: Archive) -> tuple[tuple[str, ...], Iterator[Row]]:
     return _ARTEFACT, (list(cast("Iterable[Cell]", row)) for row in archive.artefacts())
 
 
+def _ratings(archive: Archive) -> tuple[tuple[str, ...], Iterator[Row]]:
+    names = {id_: fact.rubric for id_, fact in declared(archive.facts_of("")).items()}
+    return _RATING, (_rating(row, names.get(row.judging)) for row in archive.ratings())
+
+
+def _rating(row: Rating, rubric: str | None) -> Row:
+    extracted = cast("Mapping[str, object]", row.value) if isinstance(row.value, dict) else None
+    return [
+        row.trial or None, row.unit or None, row.turn or None, row.mask, row.item, number_of(row.value),
+        label_of(row.value), extracted, row.missing or None, row.explanation or None, rubric, row.judging, row.rater,
+        row.repeat, row.order, ", ".join(row.labels) or None, row.cost_usd, row.by, row.call or None,
+        row.labelled or None,
+    ]  # fmt: skip
+
+
 def _time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
@@ -189,4 +209,5 @@ _MAKERS: dict[TableName, Callable[[Archive], tuple[tuple[str, ...], Iterator[Row
     "measures": _measures,
     "states": _states,
     "artefacts": _artefacts,
+    "ratings": _ratings,
 }

@@ -103,6 +103,7 @@ async def run_study(
     watch: Callable[[Live], None] | None = None,
     control: Control | None = None,
     tell: Callable[[str], None] = _to_stderr,
+    session_of: "type[Session] | None" = None,
 ) -> Ran:
     """Run what is unfinished of the study. Everything after `options` has a real part as its default."""
     options, clock, control = options or Options(), clock or SystemClock(), control or Control()
@@ -114,7 +115,7 @@ async def run_study(
         prices = prices or lanes.prices
         refuse_unknown_prices(plan, prices)
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
-        session = Session(
+        session = (session_of or Session)(
             plan,
             options,
             clock=clock,
@@ -171,9 +172,8 @@ class Session:
                 run = Run(self._parts(gateway, slow), first_place=first_place)
                 control.bind(run, asyncio.current_task())
                 watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
-                branches = await forks.standing(self._journal, self._plan)
-                run.expect_forks(len(branches.due), parked=branches.parked, failed=branches.failed)
-                await run.over(slots_of(self._plan), branches.due, wait=self._options.wait)
+                slots, others = await self._work(run)
+                await run.over(slots, others, wait=self._options.wait)
                 if watching:
                     watching.cancel()
         except BaseExceptionGroup as many:
@@ -187,16 +187,31 @@ class Session:
         for command in await self._journal.commands():
             if command.kind == "stop":
                 await self._journal.take(command, answer="it came before this run began")
-        agreed = await changes.settle_changes(self._journal, self._plan, self._options.consent)
-        await archive.keep_plan(self._journal, self._plan, agreed)
+        await self._agree()
         opened = f.Opened(session=self.id, pid=os.getpid(), host=socket.gethostname(), version=VERSION)
         self._journal.append("", [opened])
         await self._journal.commit()
 
+    async def _agree(self) -> None:
+        """Settle with the user what a changed plan means for what ran before."""
+        agreed = await changes.settle_changes(self._journal, self._plan, self._options.consent)
+        await archive.keep_plan(self._journal, self._plan, agreed)
+
     async def _take_up_failed(self) -> None:
         async for state in self._journal.with_status("failed", "timed_out"):
-            self._journal.append(state.id, [f.Retried(reason="asked for by the user")])
+            if self._is_mine(state):
+                self._journal.append(state.id, [f.Retried(reason="asked for by the user")])
         await self._journal.commit()
+
+    def _is_mine(self, state: TrialState) -> bool:
+        """Whether this session works on such a trial: trials that rate others belong to judging."""
+        return not state.judging
+
+    async def _work(self, run: Run) -> tuple[Iterator[Slot], Sequence[Slot]]:
+        """The trials in their planned order, and what has no place in it."""
+        branches = await forks.standing(self._journal, self._plan)
+        run.expect_forks(len(branches.due), parked=branches.parked, failed=branches.failed)
+        return slots_of(self._plan), branches.due
 
     async def _carry(self) -> int:
         """Begin with the money of earlier runs. Returns the next place in the actual order."""
@@ -254,6 +269,8 @@ class Session:
         )
 
     async def _reopen(self, state: TrialState) -> Slot | None:
+        if state.judging:
+            return None
         if state.forked_from:
             return await forks.slot_of(self._journal, self._plan, state)
         condition = self._plan.design.by_labels(state.levels)

@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from trialrun.app.exits import Exit
+from trialrun.app.judging.standing import PassRow, passes_in
 from trialrun.app.studies import last_declared
 from trialrun.core.design import Design, in_file_order
 from trialrun.core.errors import StoreError
@@ -99,6 +100,8 @@ class StudyTable:
     money: Money
     calls: int
     worked_on_by: Holder | None
+    passes: tuple[PassRow, ...] = ()
+    """The judging passes over it."""
 
     @property
     def is_rehearsal(self) -> bool:
@@ -168,6 +171,7 @@ def table_of(folder: Path) -> StudyTable:
             ),
             calls=total.calls,
             worked_on_by=archive.holder(),
+            passes=passes_in(archive),
         )
 
 

@@ -7,12 +7,13 @@ import msgspec
 
 from trialrun.app.clock import SystemClock
 from trialrun.app.forks import slot_of
+from trialrun.app.judging.replays import Judged
 from trialrun.app.running import measures_of
 from trialrun.app.studies import Plan
 from trialrun.core import facts as f
 from trialrun.core.calls import Call
 from trialrun.core.errors import ReplayMismatch, TrialrunError
-from trialrun.core.ports import Answer, Journal
+from trialrun.core.ports import Answer, Journal, Procedure
 from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import trial_of
 from trialrun.engine.engine import Slot, shared_history
@@ -62,7 +63,8 @@ async def verify_all(journal: Journal, plan: Plan) -> Verified:
     """The same with an open journal; trial by trial, so memory does not grow with the study."""
     differences: list[Difference] = []
     trials = skipped = 0
-    async for state, slot in _finished(journal, plan):
+    judging = Judged(journal, plan)
+    async for state, slot in _finished(journal, plan, judging):
         if slot is None:
             skipped += 1
             continue
@@ -72,14 +74,23 @@ async def verify_all(journal: Journal, plan: Plan) -> Verified:
             skipped += 1
             continue
         trials += 1
+        procedure = (
+            judging.procedure_of(state) if state.judging else plan.procedures.make(slot.trial.spec.procedure)
+        )
         differences += [
-            Difference(trial=state.id, what=what) for what in await _replayed(journal, plan, entries, slot)
+            Difference(trial=state.id, what=what)
+            for what in await _replayed(journal, plan, entries, slot, procedure)
         ]
     return Verified(trials=trials, differences=tuple(differences), skipped=skipped)
 
 
-async def _finished(journal: Journal, plan: Plan) -> AsyncIterator[tuple[TrialState, Slot | None]]:
+async def _finished(
+    journal: Journal, plan: Plan, judging: Judged
+) -> AsyncIterator[tuple[TrialState, Slot | None]]:
     async for state in journal.with_status("done", "failed", "timed_out", "cancelled"):
+        if state.judging:
+            yield state, await judging.slot_of(state) if state.status == "done" else None
+            continue
         condition = plan.design.by_labels(state.levels)
         if state.status != "done" or condition is None:
             yield state, None
@@ -99,7 +110,9 @@ def _planned_under(slot: Slot) -> list[str]:
     return [spec.fingerprint for _, spec in slot.earlier] + [slot.trial.spec.fingerprint]
 
 
-async def _replayed(journal: Journal, plan: Plan, entries: Sequence[f.Entry], slot: Slot) -> list[str]:
+async def _replayed(
+    journal: Journal, plan: Plan, entries: Sequence[f.Entry], slot: Slot, procedure: Procedure
+) -> list[str]:
     record = Record.of(entries, await journal.texts(hashes_of(entries)))
     sitting = Sitting(
         trial=slot.trial,
@@ -113,7 +126,7 @@ async def _replayed(journal: Journal, plan: Plan, entries: Sequence[f.Entry], sl
         earlier=slot.earlier,
     )
     try:
-        ending = await run_trial(sitting, plan.procedures.make(slot.trial.spec.procedure))
+        ending = await run_trial(sitting, procedure)
     except TrialrunError as error:
         return [*sitting.differences, error.what]
     recorded = next((entry.fact for entry in reversed(entries) if isinstance(entry.fact, f.Finished)), None)

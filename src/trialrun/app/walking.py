@@ -17,7 +17,7 @@ from trialrun.core.design import in_file_order
 from trialrun.core.errors import KernelBug, Mistake, StudyMistakes, TrialrunError
 from trialrun.core.identity import digest, text_hash
 from trialrun.core.plan import Walk, WalkedCall
-from trialrun.core.ports import Answer, PriceBook, Provider
+from trialrun.core.ports import Answer, PriceBook, Procedure, Provider
 from trialrun.core.pricing import ceiling_usd, cost_usd
 from trialrun.core.study import Condition, Limits, Trial
 from trialrun.engine.record import Record
@@ -89,6 +89,11 @@ async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile:
     trial = Trial(
         id="walk", condition=condition, replicate=0, spec=spec, key=chance.derive(plan.study.key, "walk")
     )
+    return await walk_trial(trial, plan.procedures.make(spec.procedure), prices, quantile=quantile)
+
+
+async def walk_trial(trial: Trial, procedure: Procedure, prices: PriceBook, *, quantile: float) -> Walk:
+    """One trial from beginning to end, with replies of this length."""
     clock = SystemClock()
     journal = MemoryJournal(clock=clock)
     path = _Footpath(rehearsing(length_quantile=quantile), prices)
@@ -104,7 +109,7 @@ async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile:
     )
     stopped_at = ""
     try:
-        ending = await run_trial(sitting, plan.procedures.make(spec.procedure))
+        ending = await run_trial(sitting, procedure)
     except (TrialrunError, KernelBug) as error:
         ending, stopped_at = None, str(error)
     match ending:
@@ -115,7 +120,7 @@ async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile:
         case _:
             pass
     await journal.commit()
-    entries = [entry.fact for entry in await journal.facts_of("walk")]
+    entries = [entry.fact for entry in await journal.facts_of(trial.id)]
     return Walk(
         calls=tuple(path.calls),
         trace=digest([call.request.fingerprint for call in path.calls] + _traces(entries)),
