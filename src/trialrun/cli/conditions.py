@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trialrun.app.advice import Step, next_steps
 from trialrun.app.exits import Exit
+from trialrun.app.judging.standing import PassRow
 from trialrun.app.tables import ConditionRow, Money, StudyTable, table_of
 from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table
@@ -95,6 +96,7 @@ def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
         "measures": list(table.measures),
         "conditions": [asdict(row) for row in table.rows],
         "failures": [{"reason": reason, "trials": count} for reason, count in table.failures],
+        "judging": [asdict(each) for each in table.passes],
         "worked_on_by": table.worked_on_by
         and {"pid": table.worked_on_by.pid, "host": table.worked_on_by.host},
         "next": [{"command": command, "why": why} for command, why in steps],
@@ -165,10 +167,19 @@ def _facts(table: StudyTable) -> list[tuple[str, str]]:
     paid = " (rehearsed: nothing was paid)" if table.is_rehearsal else ""
     is_running = table.worked_on_by is not None
     facts = [("trials", _trials(table)), ("money", money(table.money, is_running=is_running) + paid)]
+    facts += [("judged", judged(each)) for each in table.passes]
     facts.append(("results", str(table.folder)))
     if table.measures:
         facts.append(("reading", "mean or share of the finished trials, with its 95 % interval"))
     return facts
+
+
+def judged(row: PassRow) -> str:
+    """`alliance-abc2def: 80 of 80 by openai/gpt-5, 0.12 USD`."""
+    failed = f", {row.failed:,} failed" if row.failed else ""
+    of = " labelled" if row.is_calibration else ""
+    by = amounts.listed(row.raters, 3)
+    return f"{row.id}: {row.done:,} of {row.planned:,}{of} by {by}{failed}, {amounts.usd(row.spent_usd)} USD"
 
 
 def _trials(table: StudyTable) -> str:

@@ -8,7 +8,7 @@ from trialrun.app.exits import Exit
 from trialrun.app.live import Live
 from trialrun.app.previewing import preview_of_news
 from trialrun.app.rehearsals import set_aside
-from trialrun.app.running import Control, Options, Ran, run_study
+from trialrun.app.running import Control, Options, Ran, Session, run_study
 from trialrun.app.studies import Plan
 from trialrun.cli import amounts
 from trialrun.cli.conditions import shown
@@ -23,7 +23,7 @@ def carried_out(
 ) -> Shown:
     """Run the study, and show where it stands then, with what the user may do next."""
     screen.folder = plan.folder
-    ran = asyncio.run(_run(screen, plan, options))
+    ran = asyncio.run(_announced(screen, plan, options))
     if ran is None:
         return shown(plan.folder, named, exit_=Exit.INTERRUPTED, steps=steps)
     return shown(plan.folder, named, exit_=ran.exit, error=ran.stopped_by, steps=steps)
@@ -36,9 +36,15 @@ def begin_anew(screen: Screen, plan: Plan) -> None:
         screen.note(f"begins anew; the earlier rehearsal is in {old}")
 
 
-async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
-    """None: stopped at once, and nobody could ask how it ended."""
+async def _announced(screen: Screen, plan: Plan, options: Options) -> Ran | None:
     await _announce(screen, plan)
+    return await watched(screen, plan, options)
+
+
+async def watched(
+    screen: Screen, plan: Plan, options: Options, *, session_of: type[Session] = Session
+) -> Ran | None:
+    """Run with progress and Ctrl-C. None: stopped at once, and nobody could ask how it ended."""
     control = Control()
     last: list[Live] = []
 
@@ -52,7 +58,12 @@ async def _run(screen: Screen, plan: Plan, options: Options) -> Ran | None:
     ):
         try:
             ran = await run_study(
-                plan, options, watch=watch, control=control, tell=lambda line: progress.note(f"note: {line}")
+                plan,
+                options,
+                watch=watch,
+                control=control,
+                tell=lambda line: progress.note(f"note: {line}"),
+                session_of=session_of,
             )
         except asyncio.CancelledError:
             if not control.was_used:

@@ -9,7 +9,7 @@ import click
 from trialrun.cli import options
 from trialrun.cli.screen import Screen, Shown
 
-_TABLES = ("trials", "messages", "calls", "measures", "states", "artefacts")
+_TABLES = ("trials", "messages", "calls", "measures", "states", "artefacts", "ratings")
 
 
 @click.command("export", short_help="Write trials, messages, calls, measures as tables.")
@@ -52,14 +52,15 @@ def command(
     A row of `trials` has everything about one trial: its levels (factor.*), outcome (outcome.*) and measures
     (measure.*). The other tables name the trial. Text that a spreadsheet would run as a formula is defused in CSV.
     """
-    from trialrun.app.exporting import export, export_to
+    from trialrun.app.exporting import export, export_to, tables_in
     from trialrun.app.rows import TABLES, TableName
     from trialrun.app.studies import results_of
     from trialrun.cli import amounts
     from trialrun.cli.blocks import Column, Table
 
     screen.folder = results_of(study, lane=lane)
-    names: list[TableName] = [name for name in TABLES if table in (name, "all")]
+    only: list[TableName] = [name for name in TABLES if name == table]
+    names = tables_in(screen.folder) if table == "all" else only
     if str(out) == "-":
         if len(names) > 1 or screen.as_json:
             raise click.UsageError("Only one table fits into stdout: give --table, and no --json")
