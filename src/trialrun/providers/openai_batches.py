@@ -139,7 +139,7 @@ class OpenAIBatches(HttpRoute):
                 batch=job.id,
                 word=job.status,
                 created_at=seconds(job.created_at),
-                requests=job.counts.total if job.counts else None,
+                requests=job.total,
                 input=job.input,
                 name=job.pack,
             )
@@ -175,7 +175,7 @@ class OpenAIBatches(HttpRoute):
         return Look(
             phase=phase,
             word=job.status,
-            total=counts.total if counts else None,
+            total=job.total,
             done=counts.completed if counts else None,
             failed=counts.failed if counts else None,
             results=results,
@@ -253,6 +253,11 @@ class Job(
     metadata: dict[str, object] | None = None
     created_at: float | str | None = None
     expires_at: float | str | None = None
+
+    @property
+    def total(self) -> int | None:
+        """How many requests it has; while the file is looked through, the server counts none."""
+        return (self.counts.total or None) if self.counts else None
 
     @property
     def pack(self) -> str:

@@ -339,7 +339,7 @@ class ScriptedRoute:
         for batch in self.batches:
             if batch.id == id_:
                 return batch
-        raise RequestRefused(f"there is no batch `{id_}`", status=404)
+        raise RequestRefused(f"there is no batch `{id_}`", status=404, fix="is the key the right one?")
 
     def _begin(self, method: Method) -> None:
         self.used[method] += 1
