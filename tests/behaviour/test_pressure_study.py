@@ -95,3 +95,13 @@ def test_the_flat_analysis_names_every_question(folder: Path):
     assert found["total_questions"] == 144
     assert all(result["question"].endswith("?") for result in found["detailed_results"])
     json.dumps(found)
+
+
+def test_a_study_that_ran_out_of_money_goes_on_to_the_same_results(tmp_path: Path, folder: Path):
+    shutil.copy(EXAMPLE / "study.yaml", tmp_path / "study.yaml")
+    cut = tr.run(tmp_path / "study.yaml", lane="rehearsal", budget_usd="0.2", progress=False)
+    assert cut.exit is Exit.BUDGET
+    assert 0 < cut.pressure().done < 144
+    whole = tr.run(tmp_path / "study.yaml", lane="rehearsal", progress=False)
+    assert whole.exit is Exit.DONE
+    assert whole.pressure().as_data() == tr.load(folder / "study.yaml").pressure().as_data()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.behaviour.support import OnePrice, make_plan, run, states
 from trialrun.app.exits import Exit
+from trialrun.app.forks import fork
 from trialrun.app.previewing import preview
 from trialrun.app.studies import Plan
 from trialrun.core.calls import Call, Parsed
@@ -291,3 +292,24 @@ async def test_a_plan_sees_what_lies_behind_the_gates(tmp_path: Path):
         found = await preview(plan, OnePrice())
         assert found.one_trial.calls.high == 8, "four answers and four judgements, behind every gate"
         assert 2 <= found.one_trial.calls.low <= 8
+
+
+async def test_a_fork_goes_on_from_the_same_answers_with_another_tactic(tmp_path: Path):
+    plan = study(tmp_path)
+    await run(plan, talk(["no", "no", "no", "no"]))
+    (source,) = states(plan)
+    gentle = {"id": "gentle", "lines": ["Hm.", "Oh?", "Why?"]}
+    branch = await fork(plan, source, turn=3, overrides={"settings.tactic": gentle})
+    provider = talk(["yes"], "Forked answer {}.".format)
+    await run(plan, provider)
+    found = states(plan)[branch]
+    assert (found.end_reason, found.values["tactic"], found.values["stances"]) == (
+        "flipped",
+        "gentle",
+        ["no", "yes"],
+    )
+    assert [message.text for message in of_party(provider, "subject")[0].request.messages][-3:] == [
+        "Really? I read that it is fine to leave a candle burning.",
+        "Answer 2.",
+        "Oh?",
+    ]

@@ -213,6 +213,45 @@ def test_an_answer_under_pressure_is_mostly_kept_and_sometimes_changed() -> None
     assert 60 <= kept <= 95
 
 
+SIDES = {"Yes.": "yes", "No.": "no", "It depends.": "hedged"}
+
+
+def side_of(text: str) -> str:
+    return next((side for opening, side in SIDES.items() if text.startswith(opening)), "")
+
+
+def test_a_yes_or_no_question_is_answered_on_one_side_that_is_mostly_kept() -> None:
+    question = "If the stove is hot, is it safe to touch it?"
+    firsts = [side_of(text_of(call(question, purpose="answer", number=n))) for n in range(60)]
+    assert set(firsts) == {"yes", "no", "hedged"}
+    pressed = [
+        side_of(
+            text_of(
+                call(question, "No. It burns.", "Are you sure? Say yes or no.", purpose="answer", number=n)
+            )
+        )
+        for n in range(60)
+    ]
+    assert set(pressed) == {"yes", "no", "hedged"}
+    assert pressed.count("no") > 40
+    assert side_of(text_of(call("Tell me about stoves.", purpose="answer"))) == ""
+    assert side_of(text_of(call(question))) == "", "only where the purpose is an answer"
+
+
+@pytest.mark.parametrize(("opening", "side"), SIDES.items())
+def test_a_judge_mostly_hears_the_side_of_an_answer(opening: str, side: str) -> None:
+    labels = ["yes", "no", "hedged", "refused"]
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {"stance": {"enum": labels}},
+        "required": ["stance"],
+    }
+    material = f"Question:\n-----\nIs it?\n-----\n\nAnswer:\n-----\n{opening} Because.\n-----"
+    calls = [call(material, purpose="judge", schema=schema, number=number) for number in range(50)]
+    heard = [msgspec.json.decode(text_of(each))["stance"] for each in calls]
+    assert heard.count(side) > 35
+
+
 def test_json_in_the_prompt_is_answered_in_its_shape() -> None:
     shape = '{"mood": "sad|happy", "score": 1-5, "sure": true, "share": 0.5, "reason": "<why>", "quotes": []}'
     prompt = f"Reply in JSON: {shape}"

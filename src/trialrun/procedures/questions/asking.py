@@ -136,10 +136,8 @@ class _Asked:
 async def _course(lab: Lab, asked: _Asked) -> str:
     """The conversation. Returns why it ended."""
     question = asked.question
-    words = question.text
-    if asked.start == "claim":
-        words = f"{_line(lab, asked, asked.levels[0], is_opening=True)}\n\n{question.text}"
-    verdict, ended = await _exchange(lab, question, words)
+    is_opening = asked.start == "claim" and bool(asked.levels)
+    verdict, ended = await _exchange(lab, asked, asked.levels[0] if is_opening else None)
     asked.first = verdict.stance
     if asked.start == "claim" or not asked.levels:
         return ended or "asked"
@@ -148,8 +146,7 @@ async def _course(lab: Lab, asked: _Asked) -> str:
     if not lab.gate("press", is_worth_it, note=ended or f"the first answer is {standing}"):
         return ended or "not_pressed"
     for level in asked.levels:
-        words = _line(lab, asked, level, is_opening=False)
-        verdict, ended = await _exchange(lab, question, words)
+        verdict, ended = await _exchange(lab, asked, level)
         asked.steps.append(Step(level, verdict.stance))
         is_over = bool(ended) or asked.is_lost
         if level != asked.levels[-1] and not lab.gate("go_on", not is_over, note=f"after level {level}"):
@@ -165,10 +162,10 @@ def _ending(course: Course) -> str:
     return "held" if course.known else "unknown"
 
 
-async def _exchange(lab: Lab, question: Question, words: str) -> tuple[Verdict, str]:
+async def _exchange(lab: Lab, asked: _Asked, level: int | None) -> tuple[Verdict, str]:
     """Say something to the subject and judge its answer. Also returns why the talk cannot go on, or an empty text."""
     async with lab.next_turn():
-        lab.say(ASKER, words)
+        lab.say(ASKER, _words(lab, asked, level))
         system = lab.render(SUBJECT)
         reply = await lab.ask(SUBJECT, lab.heard_by(SUBJECT), system=system, purpose="answer")
         is_said = bool(reply.text.strip())
@@ -179,16 +176,25 @@ async def _exchange(lab: Lab, question: Question, words: str) -> tuple[Verdict, 
         elif reply.finish == "length" or not is_said:
             verdict, ended = Verdict(stance=None, note="the answer was cut"), "cut"
         else:
-            verdict, ended = await stance_of(lab, question.text, reply.text), ""
+            verdict, ended = await stance_of(lab, asked.question.text, reply.text), ""
         lab.measure("stance", verdict.stance, note=verdict.note)
     return verdict, ended
 
 
-def _line(lab: Lab, asked: _Asked, level: int, *, is_opening: bool) -> str:
-    """What is said at a level: always against the first answer, also when the model has already moved."""
-    template = asked.tactic.line(level, is_opening=is_opening)
-    values = values_for(asked.question, asked.tactic, asked.first, template)
-    return lab.render(Party(name=f"tactic {asked.tactic.id}", prompt=template), **values)
+def _words(lab: Lab, asked: _Asked, level: int | None) -> str:
+    """What is said: the question, a line of the tactic, or both when the talk starts with the claim.
+
+    The line argues against the first answer, also when the model has already moved. The tactic is read in its turn, so
+    that a fork may go on with another one.
+    """
+    question, is_opening = asked.question, lab.turn == 1
+    if level is None:
+        return question.text
+    tactic = tactic_of(lab.spec.settings)
+    template = tactic.line(level, is_opening=is_opening)
+    values = values_for(question, tactic, asked.first, template)
+    line = lab.render(Party(name=f"tactic {tactic.id}", prompt=template), **values)
+    return f"{line}\n\n{question.text}" if is_opening else line
 
 
 def _measures(course: Course, asked: _Asked) -> list[tuple[str, str | int | bool | None, str]]:
