@@ -19,6 +19,7 @@ def overrides(
     seed: int | None = None,
     open_trials: int | None = None,
     rehearsal: Mapping[str, float | None] | None = None,
+    batch: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Dotted path → value, for this study."""
     values: dict[str, object] = dict(parse_override(argument) for argument in sets)
@@ -27,6 +28,7 @@ def overrides(
         "seed": seed,
         "limits.open_trials": open_trials,
         **{f"rehearsal.{key}": value for key, value in (rehearsal or {}).items()},
+        **{f"batch.{key}": value for key, value in (batch or {}).items()},
     }
     values |= {dotted: value for dotted, value in given.items() if value is not None}
     if budget is not None:

@@ -51,7 +51,7 @@ def load(
 ) -> Plan:
     """Read a study file, or the folder of a study that ran before. `given` are procedures that are functions.
 
-    Without a lane, the study's own is taken; of a folder, the one in which it ran last.
+    Without a lane, the study's own is taken, or the one in which it ran last.
     """
     file = find(path)
     home = file.parent
@@ -93,9 +93,9 @@ def plan_of(
         characters=SHELF,
         home=str(home),
     )
-    lane = lane or study.lane or "live"
     if any(model.startswith("rehearsal/") for model in models_of(study)):
         lane = "rehearsal"
+    lane = lane or study.lane or _lane_of(folder or folder_of(home, study.name, "live"), None)
     return Plan(
         study=study,
         design=Design(study),
@@ -112,6 +112,8 @@ def _lane_of(folder: Path, wanted: Lane | None) -> Lane:
     results: what was made up never mixes with what was paid."""
     from trialrun.store.archive import Archive
 
+    if not (folder / "study.db").exists():
+        return wanted or "live"
     with Archive(folder) as archive:
         declared = last_declared(archive.facts_of(""))
     last = declared.lane if declared is not None else "live"

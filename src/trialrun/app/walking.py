@@ -54,6 +54,7 @@ class _Footpath:
         usage = self._provider.meter(raw)
         parsed = self._provider.parse(raw, call.request)
         price = self._prices.price_of(call.request.model)
+        batch_price = self._prices.batch_price_of(call.request.model)
         cost = cost_usd(usage, price) if usage and price else None
         self.calls.append(
             WalkedCall(
@@ -66,6 +67,8 @@ class _Footpath:
                 cost_usd=cost,
                 ceiling_usd=ceiling_usd(call.request, price) if price else None,
                 latency_s=raw.latency_s,
+                address=call.address,
+                batch_cost_usd=cost_usd(usage, batch_price) if usage and batch_price else None,
             )
         )
         settled = f.Settled(

@@ -9,7 +9,7 @@ from trialrun.core.version import VERSION
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Before": ("new", "plan", "prices", "schema", "rehearse", "emulate"),
-    "While it runs": ("run", "status", "watch", "stop", "answer"),
+    "While it runs": ("run", "collect", "batch", "status", "watch", "stop", "answer"),
     "With results": ("judge", "export", "verify", "fork", "select", "doctor"),
 }
 

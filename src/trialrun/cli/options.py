@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
-Lane = Literal["live", "rehearsal"]
+Lane = Literal["live", "batch", "rehearsal"]
 Consent = Literal["redo", "keep"]
 
 
@@ -42,6 +42,51 @@ lane = click.option(
     type=click.Choice(["live", "rehearsal"]),
     help="Whether models are asked for real or played; live unless given.",
 )
+
+travel = click.option(
+    "--lane",
+    type=click.Choice(["live", "batch", "rehearsal"]),
+    help="How calls travel: at once, in half-price batches, or played; as the study says, or live.",
+)
+
+
+class Duration(click.ParamType[float]):
+    """`90s`, `30m`, `6h`, `2d`."""
+
+    name = "duration"
+    _SECONDS: ClassVar[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        unit = self._SECONDS.get(text[-1:].lower())
+        try:
+            seconds = float(text[:-1]) * (unit or 0)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            self.fail(f"`{value}` is no duration; write `90s`, `30m`, `6h` or `2d`", param, ctx)
+        return seconds
+
+
+def batches(command: F) -> F:
+    """How long to stay with what travels in batches."""
+    options = [
+        click.option(
+            "--detach", is_flag=True, help="End when everything is handed in; a later run collects it."
+        ),
+        click.option(
+            "--deadline",
+            type=Duration(),
+            metavar="TIME",
+            help="After so long (`6h`) cancel what is left of a batch; what is done by then is kept.",
+        ),
+        click.option(
+            "--then",
+            type=click.Choice(["live", "wait"]),
+            help="What becomes of that rest: it goes live at the live price (the default), or waits.",
+        ),
+    ]
+    return _with(options, command)
 
 
 def design(command: F) -> F:
@@ -105,6 +150,8 @@ def flags(
     seed: int | None = None,
     open_trials: int | None = None,
     rehearsal: Mapping[str, float | None] | None = None,
+    deadline_s: float | None = None,
+    then: str | None = None,
 ) -> "partial[dict[str, object]]":
     """The flags as `app.flags.overrides` takes them; the study file is still to come."""
     from trialrun.app.flags import overrides
@@ -117,4 +164,5 @@ def flags(
         seed=seed,
         open_trials=open_trials,
         rehearsal=rehearsal or {},
+        batch={"deadline_h": None if deadline_s is None else deadline_s / 3600, "then": then},
     )

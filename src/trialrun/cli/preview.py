@@ -12,6 +12,7 @@ from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table, Verbatim
 from trialrun.cli.defuse import one_line
 from trialrun.core.design import Schedule
+from trialrun.core.discounts import BATCH_RULES
 from trialrun.core.plan import Estimate, Range
 
 _MOST_LEVELS = 12
@@ -32,6 +33,10 @@ def headline(found: Preview) -> str:
 def expected(found: Preview) -> str:
     """Money and time as ranges, and what it can cost at most."""
     whole, plan = found.all_trials, found.plan
+    if plan.lane == "batch":
+        budget = plan.study.budget.study_usd
+        capped = f", budget {amounts.usd(budget)}" if budget is not None else ""
+        return f"batch: {in_batches(found)}{capped}"
     cost = "at an unknown cost"
     if whole.cost_usd is not None:
         cost = f"{_from_to(amounts.usd(whole.cost_usd.low), amounts.usd(whole.cost_usd.high))} USD"
@@ -43,6 +48,23 @@ def expected(found: Preview) -> str:
     budget = plan.study.budget.study_usd
     capped = f", budget {amounts.usd(budget)}{_shortage(found, budget)}" if budget is not None else ""
     return f"{plan.lane}: {cost}{ceiling}{capped}; {_time(found)}"
+
+
+def in_batches(found: Preview) -> str:
+    """What it would cost in batches, and how many of them wait for each other."""
+    whole = found.all_trials
+    cost = "at an unknown cost"
+    if whole.batch_cost_usd is not None:
+        cost = (
+            f"{_from_to(amounts.usd(whole.batch_cost_usd.low), amounts.usd(whole.batch_cost_usd.high))} USD"
+        )
+    return f"{cost}; {amounts.span(whole.waves.low, whole.waves.high)} waves, each of minutes to a day"
+
+
+def _may_travel_in_batches(found: Preview) -> bool:
+    """Whether every provider of the study is known to take batches for less."""
+    providers = {model.partition("/")[0] for model in models_of(found.plan.study)}
+    return bool(providers) and providers <= set(BATCH_RULES)
 
 
 def _shortage(found: Preview, budget: Decimal) -> str:
@@ -77,7 +99,10 @@ def blocks_of(found: Preview, named: str, *, with_prompts: bool, with_trials: bo
     written = amounts.tokens(whole.tokens_out.low, whole.tokens_out.high)
     tokens = f"{read} in, {written} out"
     lane, _, rest = expected(found).partition(": ")
-    yield Pairs([(lane, rest), ("tokens", tokens), ("results", str(found.plan.folder))])
+    lanes = [(lane, rest)]
+    if lane == "live" and _may_travel_in_batches(found):
+        lanes.append(("batch", in_batches(found)))
+    yield Pairs([*lanes, ("tokens", tokens), ("results", str(found.plan.folder))])
     if study.factors:
         yield GAP
         yield Table(
@@ -153,6 +178,7 @@ def _estimate(estimate: Estimate) -> dict[str, object]:
     return {
         **asdict(estimate),
         "cost_usd": money(estimate.cost_usd),
+        "batch_cost_usd": money(estimate.batch_cost_usd),
         "ceiling_usd": None if ceiling is None else f"{ceiling:.6f}",
     }
 

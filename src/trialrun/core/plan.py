@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeVar
 
 from trialrun.core.calls import Request
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +23,9 @@ class WalkedCall:
     cost_usd: Decimal | None
     ceiling_usd: Decimal | None
     latency_s: float
+    address: str = ""
+    batch_cost_usd: Decimal | None = None
+    """In the batch lane."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +64,10 @@ class Estimate:
     """Above this it cannot come, except for retries of attempts in doubt."""
     seconds: Range
     """For a single trial by itself."""
+    waves: Range
+    """How many calls of a trial wait for each other, at the longest: so many batches come one after another."""
+    batch_cost_usd: Range | None = None
+    """In the batch lane; None if some price is not known."""
 
 
 def estimate_of(short: Walk, long: Walk) -> Estimate:
@@ -68,6 +78,7 @@ def estimate_of(short: Walk, long: Walk) -> Estimate:
 
     walks = (short, long)
     costs = [_total([call.cost_usd for call in walk.calls]) for walk in walks]
+    batch = [_total([call.batch_cost_usd for call in walk.calls]) for walk in walks]
     ceilings = [_total([call.ceiling_usd for call in walk.calls]) for walk in walks]
     known = [cost for cost in costs if cost is not None]
     caps = [cap for cap in ceilings if cap is not None]
@@ -78,7 +89,22 @@ def estimate_of(short: Walk, long: Walk) -> Estimate:
         cost_usd=span(known) if len(known) == len(costs) else None,
         ceiling_usd=max(caps) if len(caps) == len(ceilings) else None,
         seconds=span([sum(call.latency_s for call in walk.calls) for walk in walks]),
+        waves=span([waves_of([call.address for call in walk.calls]) for walk in walks]),
+        batch_cost_usd=span(_known(batch)) if None not in batch else None,
     )
+
+
+def waves_of(addresses: Sequence[str]) -> int:
+    """How many of these calls have to come one after another: branches of `lab.together` go side by side."""
+    waves, branches = 0, dict[str, dict[str, list[str]]]()
+    for address in addresses:
+        number, _, inner = address.partition(".")
+        if inner:
+            branch, _, rest = inner.partition(".")
+            branches.setdefault(number, {}).setdefault(branch, []).append(rest)
+        else:
+            waves += 1
+    return waves + sum(max(waves_of(inner) for inner in sides.values()) for sides in branches.values())
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
@@ -91,6 +117,7 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
         )
 
     costs = [each.cost_usd for each in estimates if each.cost_usd is not None]
+    batch = [each.batch_cost_usd for each in estimates]
     caps = [each.ceiling_usd for each in estimates if each.ceiling_usd is not None]
     return Estimate(
         calls=mean([each.calls for each in estimates]),
@@ -99,6 +126,10 @@ def mean_of(estimates: Sequence[Estimate]) -> Estimate:
         cost_usd=mean(costs) if len(costs) == len(estimates) else None,
         ceiling_usd=sum(caps) / len(caps) if len(caps) == len(estimates) else None,
         seconds=mean([each.seconds for each in estimates]),
+        waves=Range(
+            low=max(each.waves.low for each in estimates), high=max(each.waves.high for each in estimates)
+        ),
+        batch_cost_usd=mean(_known(batch)) if None not in batch else None,
     )
 
 
@@ -111,6 +142,8 @@ def scaled(estimate: Estimate, trials: int) -> Estimate:
         cost_usd=estimate.cost_usd.times(trials) if estimate.cost_usd else None,
         ceiling_usd=estimate.ceiling_usd * trials if estimate.ceiling_usd is not None else None,
         seconds=estimate.seconds.times(trials),
+        waves=estimate.waves,
+        batch_cost_usd=estimate.batch_cost_usd.times(trials) if estimate.batch_cost_usd else None,
     )
 
 
@@ -122,6 +155,10 @@ def duration_s(one: Estimate, trials: int, open_trials: int) -> Range:
         if trials
         else one.seconds.times(0)
     )
+
+
+def _known(values: Sequence[T | None]) -> list[T]:
+    return [value for value in values if value is not None]
 
 
 def _total(costs: Sequence[Decimal | None]) -> float | None:

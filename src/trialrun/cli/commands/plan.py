@@ -14,7 +14,7 @@ from trialrun.cli.screen import Screen, Shown
     "--prompts", is_flag=True, help="Show the prompts as they would leave, and what each factor changes."
 )
 @click.option("--list", "is_list", is_flag=True, help="List every trial in planned order.")
-@options.lane
+@options.travel
 @options.design
 @click.option("--open", "open_trials", type=click.IntRange(min=1), metavar="N", help="Trials side by side.")
 @options.output
@@ -46,7 +46,7 @@ def command(
     from trialrun.cli.preview import blocks_of, data_of
 
     flags = options.flags(sets=sets, replicates=replicates, budget=budget, seed=seed, open_trials=open_trials)
-    plan = load(study, lane=lane or "live", overrides=flags(study))
+    plan = load(study, lane=lane, overrides=flags(study))
     found = asyncio.run(preview(plan, Lanes(plan, SystemClock()).prices))
     return Shown(
         data=data_of(found, with_prompts=prompts, with_trials=is_list) if screen.as_json else {},

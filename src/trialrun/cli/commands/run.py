@@ -10,7 +10,8 @@ from trialrun.cli.screen import Screen, Shown
 
 @click.command("run", short_help="Run what is unfinished; the same command continues it.")
 @options.study
-@options.lane
+@options.travel
+@options.batches
 @options.design
 @options.running
 @options.output
@@ -20,6 +21,9 @@ def command(
     *,
     study: Path,
     lane: options.Lane | None,
+    detach: bool,
+    deadline: float | None,
+    then: str | None,
     sets: tuple[str, ...],
     replicates: int | None,
     budget: str | None,
@@ -34,6 +38,9 @@ def command(
 
     The same command continues a study that was stopped, killed or out of money: what is paid for is never asked
     again. Ctrl-C lets calls in flight settle and stops; a second Ctrl-C stops at once.
+
+    With `--lane batch` all calls travel in the providers' half-price batches, in waves if they need each other; with
+    `--detach` it ends when everything is handed in, and the same command, or `collect`, goes on from there.
     """
     from trialrun.app.environment import read_env
     from trialrun.app.running import Options
@@ -41,7 +48,15 @@ def command(
     from trialrun.cli.execution import carried_out
 
     read_env(study)
-    flags = options.flags(sets=sets, replicates=replicates, budget=budget, seed=seed, open_trials=open_trials)
-    plan = load(study, lane=lane or "live", folder=folder, overrides=flags(study))
-    wishes = Options(consent=consent or "ask", retry_failed=retry_failed, wait=wait)
+    flags = options.flags(
+        sets=sets,
+        replicates=replicates,
+        budget=budget,
+        seed=seed,
+        open_trials=open_trials,
+        deadline_s=deadline,
+        then=then,
+    )
+    plan = load(study, lane=lane, folder=folder, overrides=flags(study))
+    wishes = Options(consent=consent or "ask", retry_failed=retry_failed, wait=wait, detach=detach)
     return carried_out(screen, plan, wishes, named=str(study))

@@ -1,0 +1,1 @@
+"""What `trialrun batch` can do, one command a file."""

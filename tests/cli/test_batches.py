@@ -1,0 +1,112 @@
+"""The batch lane from the command line, against the emulator in this process's own thread."""
+
+import asyncio
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SMALL, Trialrun
+from trialrun.app.exits import Exit
+from trialrun.testing.emulator import Emulator
+
+PRICES = {
+    "openai/gpt-5-mini": {"input": 0.25, "output": 2},
+    "openai/gpt-4.1-mini": {"input": 0.4, "output": 1.6},
+}
+
+
+class Far:
+    """A provider on loopback, in a thread with a loop of its own."""
+
+    def __init__(self) -> None:
+        self.emulator = Emulator({"batches": {"running_s": 0.1}, "prices": PRICES})
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    async def _serve(self) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        async with self.emulator:
+            self._ready.set()
+            await self._ended.wait()
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(10)
+
+
+@pytest.fixture
+def emulator(monkeypatch: pytest.MonkeyPatch) -> Generator[Emulator]:
+    far = Far()
+    far.start()
+    for name, value in far.emulator.settings("openai").items():
+        monkeypatch.setenv(name, value)
+    yield far.emulator
+    far.stop()
+
+
+@pytest.fixture
+def batched(tmp_path: Path) -> str:
+    text = SMALL.replace("replicates: 3", "replicates: 2\nlane: batch\nbatch: {poll_s: 0.1}")
+    (tmp_path / "small.yaml").write_text(text, encoding="utf-8")
+    return "small.yaml"
+
+
+def test_a_study_ends_in_batches_with_the_ledger_that_the_provider_has(
+    trialrun: Trialrun, batched: str, emulator: Emulator
+):
+    said = trialrun("run", batched, "--json")
+    assert said.exit == Exit.DONE, said.out
+    listed = trialrun("batch", "list", batched, "--json").json["batches"]
+    assert {batch["stage"] for batch in listed} == {"closed"}
+    assert sum(batch["requests"] for batch in listed) == 2 * 2 * 5
+    assert f"{emulator.book.billed_usd:.6f}" == f"{float(said.json['money']['spent_usd']):.6f}"
+
+
+def test_detached_and_collected(trialrun: Trialrun, batched: str, emulator: Emulator):
+    assert trialrun("run", batched, "--detach").exit == Exit.PARKED
+    codes = [trialrun("collect", batched).exit]
+    while codes[-1] == Exit.PARKED and len(codes) < 60:
+        threading.Event().wait(0.1)
+        codes.append(trialrun("collect", batched).exit)
+    assert codes[-1] == Exit.DONE
+    entries = [entry.call for entry in emulator.book if entry.call]
+    assert len(entries) == len(set(entries)) == 20
+
+
+def test_a_plan_says_what_batches_would_cost(trialrun: Trialrun, small: str):
+    said = trialrun("plan", small)
+    assert "batch" in said.out
+    assert "waves" in said.out
+    estimate = trialrun("plan", small, "--json").json["all_trials"]
+    assert estimate["waves"]["low"] == 5, "two turns of two, and the judge"
+    live, batch = estimate["cost_usd"], estimate["batch_cost_usd"]
+    assert float(batch["high"]) == pytest.approx(float(live["high"]) / 2, abs=1e-6)
+    assert "batch" in trialrun("plan", small, "--lane", "batch").out
+
+
+def test_a_duration_that_is_none_is_refused(trialrun: Trialrun, small: str):
+    said = trialrun("run", small, "--deadline", "soon")
+    assert said.exit == Exit.USAGE
+    assert "`6h`" in said.err
+
+
+def test_a_batch_that_is_not_in_doubt_needs_no_decision(trialrun: Trialrun, batched: str, emulator: Emulator):
+    assert trialrun("run", batched).exit == Exit.DONE
+    listed = trialrun("batch", "list", batched, "--json").json["batches"]
+    said = trialrun("batch", "resolve", batched, listed[0]["id"], "--as", "unbilled")
+    assert said.exit == Exit.USAGE
+    assert "not in doubt but closed" in said.err
+
+
+def test_a_provider_without_batches_is_named_before_anything_is_spent(trialrun: Trialrun, small: str):
+    text = Path(small).read_text(encoding="utf-8").replace("openai/gpt-4.1-mini", "ollama/some-model")
+    Path(small).write_text(text, encoding="utf-8")
+    said = trialrun("run", small, "--lane", "batch")
+    assert said.exit == Exit.USAGE
+    assert "ollama" in said.err
