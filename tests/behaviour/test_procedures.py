@@ -51,6 +51,26 @@ async def test_replicates_that_ask_the_same_question_are_asked_separately(tmp_pa
     assert len({state.values["answer"] for state in states(plan).values()}) == 8
 
 
+async def test_an_intent_is_durable_before_it_leaves_and_a_reply_before_it_is_used(tmp_path: Path) -> None:
+    """L2, G1, seen by another reader of the file at the moments that count."""
+
+    def attempts_of(trial: str) -> list[str]:
+        with Archive(plan.folder) as archive:
+            return [call.status for call in archive.calls() if call.trial == trial]
+
+    async def suspicious(trial: Trial, lab: Lab) -> None:
+        for number in range(1, 4):
+            await lab.ask("a", f"Question {number}?")
+            assert attempts_of(trial.id) == ["settled"] * number
+
+    def answer(call: Call) -> str:
+        assert attempts_of(call.trial)[-1] == "open"
+        return "yes"
+
+    plan = make_plan(tmp_path, suspicious)
+    assert (await run(plan, Scripted(answer))).exit is Exit.DONE
+
+
 async def test_positions_of_parallel_asks_do_not_depend_on_timing(tmp_path: Path) -> None:
     async def debate(trial: Trial, lab: Lab) -> Outcome:
         async def speaker(inner: Lab) -> str:

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import random
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,35 @@ async def test_a_run_cut_at_any_write_resumes_without_paying_twice(
     assert len(states(plan)) == 4
     assert tables(plan) == whole
     assert (await verify(plan)).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("level", "cap_usd"), [("study", "0.0025"), ("condition", "0.0015"), ("trial", "0.0005")]
+)
+async def test_a_cap_holds_over_all_runs_however_often_they_are_cut(
+    tmp_path: Path, level: str, cap_usd: str
+) -> None:
+    """What earlier runs spent, and what they left in doubt, counts in the next one."""
+    dice, cap = random.Random(5), Decimal(cap_usd)
+    plan = make_plan(
+        tmp_path, everything, replicates=8, budget_usd={level: cap_usd}, limits={"open_trials": 4}
+    )
+    most = Decimal(0)
+    for number in range(25):
+        inside = SqliteJournal.open(plan.folder, clock=SystemClock())
+        journal = CrashingJournal(inside, write=dice.randrange(1, 30), edge=dice.choice(["before", "after"]))
+        with contextlib.suppress(Crash):
+            await run(plan, far_end(), journal=journal)
+        inside.abandon()
+        with Archive(plan.folder) as archive:
+            committed = {
+                "study": [archive.total()],
+                "condition": archive.tallies(),
+                "trial": archive.trials(),
+            }
+            most = max(each.spent_usd + each.held_usd for each in committed[level])
+        assert most <= cap, f"run {number}"
+    assert most > cap * Decimal("0.8"), "it was nearly reached, or this says nothing"
 
 
 async def test_the_sweep_covers_the_whole_study(tmp_path: Path) -> None:
