@@ -54,6 +54,17 @@ def test_a_new_client_can_be_planned_rehearsed_and_run_at_once(trialrun: Trialru
     assert trialrun("verify", data["study"]).exit == 0
 
 
+def test_commands_that_are_shown_begin_as_the_user_began(trialrun: Trialrun, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TRIALRUN_CALLED_AS", "./dev trialrun")
+    said = trialrun("new", "study", "bikes")
+    assert "./dev trialrun plan bikes/study.yaml --prompts" in said.out
+    assert " trialrun rehearse bikes/study.yaml" in said.out
+    assert "\ntrialrun " not in said.out
+    assert " fix: `./dev trialrun rehearse bikes/study.yaml` or" in trialrun("status", "bikes/study.yaml").err
+    data = trialrun("rehearse", "bikes/study.yaml", "--json").json
+    assert data["next"][0]["command"] == "trialrun run bikes/study.yaml", "programs know what they call"
+
+
 def test_nothing_that_exists_is_overwritten(trialrun: Trialrun, tmp_path: Path):
     (tmp_path / "mine.yaml").write_text("precious")
     said = trialrun("new", "procedure", "mine")

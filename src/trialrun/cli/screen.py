@@ -14,6 +14,7 @@ from typing import Any, TextIO, cast
 
 from trialrun.app.exits import Exit
 from trialrun.cli.blocks import Block, Line, Style, plain
+from trialrun.cli.calling import copyable, copyable_text
 from trialrun.core.errors import TrialrunError
 
 _NOBODY_THERE = frozenset({errno.EPIPE, errno.EIO})
@@ -73,7 +74,7 @@ class Screen:
 
     def complain(self, text: str) -> None:
         """An error, on stderr, whatever was asked for."""
-        self.write_blocks([Line(text, "error")], self.err)
+        self.write_blocks([Line(copyable_text(text), "error")], self.err)
 
     def show(self, shown: Shown) -> None:
         """The result of a command."""
@@ -91,6 +92,7 @@ class Screen:
 
     def write_blocks(self, blocks: Iterable[Block], stream: TextIO) -> None:
         """Blocks, in colour for a terminal."""
+        blocks = copyable(blocks)
         if _is_terminal(stream):
             from trialrun.cli.colour import write
 

@@ -39,17 +39,19 @@ def command(
     branches off in the column `forked_from`.
     """
     import asyncio
+    import shlex
 
     from trialrun.app.existing import plan_of_results
     from trialrun.app.flags import overrides
     from trialrun.app.forks import fork
-    from trialrun.cli.blocks import Line
+    from trialrun.cli.blocks import GAP, Line, Pairs
 
     plan = plan_of_results(study, lane=lane)
     screen.folder = plan.folder
     values = overrides(study, sets=sets)
     id_ = asyncio.run(fork(plan, trial, turn=turn, overrides=values))
-    again = f"trialrun run {plan.folder}"
+    # The folder, which keeps the plan that its trials ran under, whatever the study file says by now.
+    again = f"trialrun run {shlex.quote(str(plan.folder))}"
     data = {
         "folder": str(plan.folder),
         "trial": id_,
@@ -58,4 +60,5 @@ def command(
         "set": values,
         "next": again,
     }
-    return Shown(data=data, blocks=lambda: [Line(f"planned {id_}"), Line(f"`{again}` carries it out", "dim")])
+    steps = Pairs([(again, "carry it out")], are_commands=True)
+    return Shown(data=data, blocks=lambda: [Line(f"planned {id_}"), GAP, Line("next", "title"), steps])
