@@ -10,9 +10,11 @@ from trialrun.providers.anthropic import Anthropic
 from trialrun.providers.anthropic_batches import AnthropicBatches
 from trialrun.providers.gemini import Gemini
 from trialrun.providers.gemini_batches import GeminiBatches
-from trialrun.providers.openai_batches import OFFERS, OPENAI_OFFER, OpenAIBatches
+from trialrun.providers.mistral_batches import MistralBatches
+from trialrun.providers.openai_batches import OFFERS, OpenAIBatches
 from trialrun.providers.openai_chat import OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
+from trialrun.providers.together_batches import TogetherBatches
 from trialrun.providers.vertex import Vertex
 from trialrun.providers.vertex_batches import VertexBatches
 
@@ -45,9 +47,13 @@ def batch_route(name: str, account: Provider, model: str, settings: Mapping[str,
         case Anthropic():
             return AnthropicBatches(account)
         case OpenAIResponses():
-            return OpenAIBatches(account, path="/v1/responses", offer=OFFERS.get(name, OPENAI_OFFER))
+            return OpenAIBatches(account, path="/v1/responses", offer=OFFERS.get(name))
+        case OpenAIChat() if name == "mistral":
+            return MistralBatches(account)
+        case OpenAIChat() if name == "together":
+            return TogetherBatches(account)
         case OpenAIChat():
-            return OpenAIBatches(account, offer=OFFERS.get(name, OPENAI_OFFER))
+            return OpenAIBatches(account, offer=OFFERS.get(name))
         case _:
             raise without_batches(name, model)
 

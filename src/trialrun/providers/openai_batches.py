@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from trialrun.core.batches import BatchLimits, Listed, Look, PackFile, Phase, Result
-from trialrun.core.calls import Call
+from trialrun.core.calls import Call, RawReply
 from trialrun.core.errors import Unavailable
 from trialrun.providers.account import HttpAccount
 from trialrun.providers.route import HttpRoute, phase_in, seconds, upload_timeout_s
@@ -34,8 +34,6 @@ PHASES: Mapping[str, Phase] = MappingProxyType(
         "failed": "failed",
     }
 )
-_STOPPED = ("expired", "cancelled")
-_ENDED = ("completed", "failed", *_STOPPED)
 _MOST_PAGES = 100
 _PAGE = 100
 _NEVER_RAN = frozenset({"batch_expired", "batch_cancelled", "expired", "cancelled"})
@@ -67,11 +65,17 @@ class OpenAIBatches(HttpRoute):
     """The batches of one account at OpenAI, or at a server that copies it."""
 
     not_in_batches: ClassVar[frozenset[str]] = frozenset({"service_tier", "web_search_options"})
-    purpose: ClassVar[str] = "batch"
+    offer: ClassVar[Offer] = OPENAI_OFFER
+    """Unless another is given."""
+    jobs_path: ClassVar[str] = "/batches"
+    phases: ClassVar[Mapping[str, Phase]] = PHASES
+    stopped: ClassVar[frozenset[str]] = frozenset({"expired", "cancelled"})
+    """The words for a batch that ended before all of it had run."""
 
     def __init__(
-        self, account: HttpAccount, *, path: Path = "/v1/chat/completions", offer: Offer = OPENAI_OFFER
+        self, account: HttpAccount, *, path: Path = "/v1/chat/completions", offer: Offer | None = None
     ) -> None:
+        offer = offer or self.offer
         super().__init__(account, limits=offer.limits)
         self._path: Path = path
         self._has_metadata = offer.has_metadata
@@ -88,7 +92,7 @@ class OpenAIBatches(HttpRoute):
         )
 
     async def upload(self, pack: PackFile) -> str:
-        kind, body = multipart(pack.path, pack.size_bytes, name=pack.id, fields={"purpose": self.purpose})
+        kind, body = multipart(pack.path, pack.size_bytes, name=pack.id, fields={"purpose": "batch"})
         raw = await self._account.request(
             "POST",
             f"{self._url}/files",
@@ -100,22 +104,15 @@ class OpenAIBatches(HttpRoute):
         return self._named(self._answer(raw, _Named).id, "file")
 
     async def create(self, pack: PackFile, input_: str) -> str:
-        wish: dict[str, object] = {
-            "input_file_id": input_,
-            "endpoint": self._path,
-            "completion_window": pack.window,
-        }
-        if self._has_metadata:
-            wish["metadata"] = {PACK_KEY: pack.id}
         raw = await self._account.request(
             "POST",
-            f"{self._url}/batches",
-            msgspec.json.encode(wish),
+            f"{self._url}{self.jobs_path}",
+            msgspec.json.encode(self._wish(pack, input_)),
             headers={"Content-Type": "application/json"},
             about=pack.id,
             begins=True,
         )
-        return self._named(self._answer(raw, _Named).id, "batch")
+        return self._named(self._made(raw), "batch")
 
     async def find(self, pack: PackFile, input_: str) -> list[str]:
         return [
@@ -126,12 +123,12 @@ class OpenAIBatches(HttpRoute):
 
     async def look(self, batch: str) -> Look:
         with self._known(batch):
-            raw = await self._account.request("GET", f"{self._url}/batches/{batch}", about=batch)
-        return self._look(self._answer(raw, Job))
+            raw = await self._account.request("GET", f"{self._url}{self.jobs_path}/{batch}", about=batch)
+        return self._look(self._job(raw))
 
     async def cancel(self, batch: str) -> None:
         with self._known(batch):
-            await self._account.request("POST", f"{self._url}/batches/{batch}/cancel", about=batch)
+            await self._account.request("POST", f"{self._url}{self.jobs_path}/{batch}/cancel", about=batch)
 
     async def listed(self, *, most: int = 100) -> list[Listed]:
         return [
@@ -152,25 +149,56 @@ class OpenAIBatches(HttpRoute):
 
     async def _jobs(self, most: int) -> "AsyncGenerator[Job, None]":
         """The account's batches, newest first, page by page."""
-        after, left = "", most
+        after, left, number = "", most, 0
         while left > 0:
-            page_url = f"{self._url}/batches?limit={min(left, _PAGE)}" + (f"&after={after}" if after else "")
-            page = self._answer(await self._account.request("GET", page_url), _Page)
-            for job in page.data[:left]:
+            query = self._query(min(left, _PAGE), after, number)
+            jobs, has_more = self._page(
+                await self._account.request("GET", f"{self._url}{self.jobs_path}{query}")
+            )
+            for job in jobs[:left]:
                 yield job
-            left -= len(page.data)
-            if not page.has_more or not page.data:
+            if not has_more or not jobs:
                 return
-            after = page.data[-1].id
+            after, left, number = jobs[-1].id, left - len(jobs), number + 1
+
+    # --- what a server may do in its own way ------------------------------------------------------------------------
+
+    def _wish(self, pack: PackFile, input_: str) -> dict[str, object]:
+        """The body of the request for a batch."""
+        wish: dict[str, object] = {
+            "input_file_id": input_,
+            "endpoint": self._path,
+            "completion_window": pack.window,
+        }
+        return {**wish, "metadata": {PACK_KEY: pack.id}} if self._has_metadata else wish
+
+    def _made(self, raw: RawReply) -> str:
+        """The id of the batch that was made."""
+        return self._answer(raw, _Named).id
+
+    def _job(self, raw: RawReply) -> "Job":
+        return self._answer(raw, Job)
+
+    def _query(self, size: int, after: str, number: int) -> str:
+        """Asks for the page with this number, from 0; `after` is the last batch of the page before."""
+        return f"?limit={size}" + (f"&after={after}" if after else "")
+
+    def _page(self, raw: RawReply) -> "tuple[list[Job], bool]":
+        """The batches of a page, and whether there are more."""
+        page = self._answer(raw, _Page)
+        return page.data, page.has_more
+
+    # --- reading ----------------------------------------------------------------------------------------------------
 
     def _look(self, job: "Job") -> Look:
-        word = job.status.lower()
-        phase = phase_in(PHASES, word)
+        phase = phase_in(self.phases, job.status.lower())
         counts = job.counts
-        results = tuple(file for file in (job.output, job.errors_file) if file) if word in _ENDED else ()
-        if phase == "failed" and results:
+        results = tuple(file for file in (job.output, job.errors_file) if file)
+        if phase not in ("ended", "failed"):
+            results = ()
+        elif phase == "failed" and results:
             phase = "ended"  # by a server that has its own idea of failure: what there is counts
-        elif word in _STOPPED and not results and counts and not (counts.completed or counts.failed):
+        elif job.status.lower() in self.stopped and not results and counts and not counts.ended:
             phase = "failed"  # it expired or was cancelled before anything ran
         return Look(
             phase=phase,
@@ -179,9 +207,7 @@ class OpenAIBatches(HttpRoute):
             done=counts.completed if counts else None,
             failed=counts.failed if counts else None,
             results=results,
-            problems=tuple(_spelled(problem) for problem in (job.problems.data or ()) if problem)
-            if job.problems
-            else (),
+            problems=job.reasons,
             created_at=seconds(job.created_at),
             expires_at=seconds(job.expires_at),
         )
@@ -214,21 +240,25 @@ class _Named(msgspec.Struct):
     id: str = ""
 
 
-class _Counts(msgspec.Struct):
+class Counts(msgspec.Struct):
     total: int = 0
     completed: int = 0
     failed: int = 0
 
+    @property
+    def ended(self) -> int:
+        return self.completed + self.failed
 
-class _Problem(msgspec.Struct):
+
+class Problem(msgspec.Struct):
     code: str | None = None
     message: str | None = None
     line: int | None = None
     param: str | None = None
 
 
-class _Problems(msgspec.Struct):
-    data: list[_Problem | None] | None = None
+class Problems(msgspec.Struct):
+    data: list[Problem | None] | None = None
 
 
 class Job(
@@ -248,11 +278,17 @@ class Job(
     input: str = ""
     output: str | None = None
     errors_file: str | None = None
-    problems: _Problems | None = None
-    counts: _Counts | None = None
+    problems: Problems | None = None
+    counts: Counts | None = None
     metadata: dict[str, object] | None = None
     created_at: float | str | None = None
     expires_at: float | str | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why it was refused as a whole."""
+        problems = (self.problems.data if self.problems else None) or []
+        return tuple(_spelled(problem) for problem in problems if problem)
 
     @property
     def total(self) -> int | None:
@@ -278,13 +314,13 @@ class _Response(msgspec.Struct):
 class _Line(msgspec.Struct):
     custom_id: str
     response: _Response | None = None
-    error: _Problem | None = None
+    error: Problem | None = None
 
 
 _LINE = msgspec.json.Decoder(_Line)
 
 
-def _spelled(problem: _Problem) -> str:
+def _spelled(problem: Problem) -> str:
     """Why a batch was refused, with the line if it names one."""
     what = problem.message or problem.code or "no reason given"
     return f"line {problem.line}: {what}" if problem.line is not None else what

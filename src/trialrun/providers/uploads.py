@@ -51,24 +51,44 @@ class FileBody:
 
 def multipart(path: Path, size_bytes: int, *, name: str, fields: Mapping[str, str]) -> tuple[str, FileBody]:
     """A form with these fields and the file, and its content type. JSON lines hold no boundary of a form."""
-    boundary = f"trialrun-{name}"
-    parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
-        for field, value in fields.items()
-    ]
-    parts.append(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
+    file = (
+        f'--{_boundary(name)}\r\nContent-Disposition: form-data; name="file"; filename="{name}.jsonl"\r\n'
         "Content-Type: application/jsonl\r\n\r\n"
     )
     body = FileBody(
         path=path,
         size_bytes=size_bytes,
-        head="".join(parts).encode(),
-        tail=f"\r\n--{boundary}--\r\n".encode(),
+        head=_parts(fields, name) + file.encode(),
+        tail=b"\r\n" + _end(name),
     )
-    return f"multipart/form-data; boundary={boundary}", body
+    return _kind(name), body
+
+
+def form(fields: Mapping[str, str], *, name: str) -> tuple[str, bytes]:
+    """A form of these fields alone, and its content type."""
+    return _kind(name), _parts(fields, name) + _end(name)
 
 
 def listed(path: Path, size_bytes: int, *, head: bytes, tail: bytes) -> FileBody:
     """The lines of the file as the items of a JSON list between `head` and `tail`."""
     return FileBody(path=path, size_bytes=size_bytes, head=head, tail=tail, is_list=True)
+
+
+def _boundary(name: str) -> str:
+    return f"trialrun-{name}"
+
+
+def _kind(name: str) -> str:
+    return f"multipart/form-data; boundary={_boundary(name)}"
+
+
+def _parts(fields: Mapping[str, str], name: str) -> bytes:
+    parts = [
+        f'--{_boundary(name)}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
+        for field, value in fields.items()
+    ]
+    return "".join(parts).encode()
+
+
+def _end(name: str) -> bytes:
+    return f"--{_boundary(name)}--\r\n".encode()
