@@ -1,5 +1,6 @@
 """Google's own SDK runs batches of the Developer API against the emulator: inline, by file, and through the faults."""
 
+import asyncio
 import io
 import json
 import warnings
@@ -190,6 +191,16 @@ async def test_files_are_brought_in_pieces_listed_and_deleted():
         with pytest.raises(errors.ClientError) as caught:
             await client.files.get(name=file.name)
         assert caught.value.code == 403
+
+
+async def test_files_that_are_brought_at_one_time_have_ids_of_their_own():
+    raws = [content(1) * 10_000 * count for count in range(1, 5)]
+    async with emulator() as server, Client(server) as client:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(uploaded(client, 0, raw=raw)) for raw in raws]
+        files = [task.result() for task in tasks]
+        assert len({file.name for file in files}) == len(raws)
+        assert [file.size_bytes for file in files] == [len(raw) for raw in raws]
 
 
 async def test_results_can_be_fetched_under_the_address_for_downloads_too():

@@ -253,6 +253,20 @@ async def test_batches_and_files_are_listed_in_pages():
             await client.batches.list(after="batch_nobody")
 
 
+async def test_files_that_are_uploaded_at_one_time_have_ids_of_their_own():
+    contents = [openai_file([chat(number)] * 50) for number in range(12)]
+    async with emulator() as server, openai_at(server) as client:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(client.files.create(file=(f"{n}.jsonl", content), purpose="batch"))
+                for n, content in enumerate(contents)
+            ]
+        files = [task.result() for task in tasks]
+        assert len({file.id for file in files}) == len(contents)
+        for file, content in zip(files, contents, strict=True):
+            assert (await client.files.content(file.id)).content == content
+
+
 async def test_files_can_be_read_and_deleted_and_expire():
     async with emulator() as server, openai_at(server) as client:
         content = openai_file([chat(0)])

@@ -36,6 +36,7 @@ class Files:
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
+        self._places = itertools.count(1)
         self._numbers = itertools.count(1)
         self._stored: dict[tuple[str, str, str], Stored] = {}
 
@@ -43,7 +44,11 @@ class Files:
         """A path for bytes that are about to come."""
         if self._folder is None:
             self._folder = TemporaryDirectory(prefix="trialrun-emulator-")
-        return Path(self._folder.name) / f"{next(self._numbers):06d}"
+        return Path(self._folder.name) / f"{next(self._places):06d}"
+
+    def number(self) -> int:
+        """A number that no other file has, from 1: files that come at one time must not share an id."""
+        return next(self._numbers)
 
     def add(self, stored: Stored) -> None:
         self._stored[stored.provider, stored.owner, stored.id] = stored
@@ -69,6 +74,7 @@ class Files:
     def clear(self) -> None:
         """Forget everything, and remove what is on disk."""
         self._stored.clear()
+        self._numbers = itertools.count(1)
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

@@ -119,7 +119,7 @@ class GeminiFiles:
 
     def _kept(self, coming: _Coming, caller: Caller) -> Stored:
         coming.path.touch()
-        number = self._door.visits[caller.provider, "upload"]
+        number = self._door.files.number()
         stored = Stored(
             id=chance.derive(self._door.queue.seed, caller.provider, "file", number).hex()[:12],
             provider=caller.provider,

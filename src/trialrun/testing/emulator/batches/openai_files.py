@@ -29,7 +29,7 @@ class OpenAIFiles:
         if purpose not in _PURPOSES:
             raise refused(f"'{purpose}' is not one of {list(_PURPOSES)} - 'purpose'", param="purpose")
         expires_s = _expires_s(given.fields) or (_MOST_S if purpose == "batch" else None)
-        number = self._door.visits[caller.provider, "upload"]
+        number = self._door.files.number()
         stored = Stored(
             id=f"file-{chance.derive(self._door.queue.seed, caller.provider, 'file', number).hex()[:24]}",
             provider=caller.provider,
