@@ -11,7 +11,7 @@ from trialrun.cli.dashboard import frame
 from trialrun.cli.progress import Lines
 from trialrun.cli.screen import Screen
 from trialrun.cli.wording import clock, line_of
-from trialrun.engine.engine import Progress
+from trialrun.engine.parts import Progress
 
 MOMENT = Live(
     study="greeting",

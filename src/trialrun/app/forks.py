@@ -13,7 +13,7 @@ from trialrun.core.ports import Journal
 from trialrun.core.state import TrialState, branching_of, in_force
 from trialrun.core.study import Condition, Spec, Trial
 from trialrun.core.texts import is_character
-from trialrun.engine.engine import Slot
+from trialrun.engine.parts import Slot
 from trialrun.procedures.therapy.shelf import SHELF
 from trialrun.store.journal import SqliteJournal
 

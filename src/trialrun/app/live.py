@@ -9,7 +9,7 @@ from trialrun.app.studies import Plan
 from trialrun.core.budget import Ledger
 from trialrun.core.design import in_file_order
 from trialrun.core.ports import Clock
-from trialrun.engine.engine import Progress
+from trialrun.engine.parts import Progress
 from trialrun.gateway.gateway import Gateway
 
 _MOST_CONDITIONS = 40

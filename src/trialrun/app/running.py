@@ -30,7 +30,8 @@ from trialrun.core.ports import Clock, Journal, PriceBook, Provider, Utterance
 from trialrun.core.state import TrialState
 from trialrun.core.study import Trial, trial_of
 from trialrun.core.version import VERSION
-from trialrun.engine.engine import Parts, Progress, Run, Slot
+from trialrun.engine.engine import Run
+from trialrun.engine.parts import Parts, Progress, Slot
 from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse

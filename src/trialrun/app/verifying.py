@@ -16,8 +16,9 @@ from trialrun.core.errors import ReplayMismatch, TrialrunError
 from trialrun.core.ports import Answer, Journal, Procedure
 from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import trial_of
-from trialrun.engine.engine import Slot, shared_history
+from trialrun.engine.parts import Slot
 from trialrun.engine.record import Record, hashes_of
+from trialrun.engine.seating import shared_history
 from trialrun.engine.sitting import Sitting
 from trialrun.engine.trials import run_trial
 from trialrun.store.journal import SqliteJournal

@@ -7,133 +7,22 @@ E3. One trial's failure touches no other. What stops the study lets calls in fli
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol
 
 from trialrun.core import errors as e
 from trialrun.core import facts as f
-from trialrun.core.ports import Clock, Command, Door, Journal, Procedure, Utterance
-from trialrun.core.state import BATCH, TrialState, before_turn, branching_of, in_force
-from trialrun.core.study import Limits, Spec, Trial
-from trialrun.engine.record import Record, hashes_of
-from trialrun.engine.sitting import Mode, Sitting
+from trialrun.core.ports import Command
+from trialrun.core.state import BATCH, TrialState
+from trialrun.core.study import Trial
+from trialrun.engine.parts import Parts, Progress, Slot
+from trialrun.engine.seating import Seating
 from trialrun.engine.trials import run_trial
 
 _CHUNK = 500
 _POLL_S = 0.25
 _IDLE_POLL_S = 1.0
 """While nothing but the slow lane is waited for, which may be a night."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Slot:
-    """A trial in its planned place. A fork has no place, and specifications of its sources."""
-
-    trial: Trial
-    block: int = 0
-    planned: int = 0
-    earlier: tuple[tuple[int, Spec], ...] = ()
-    """Of a fork: until which turn which other specification is in force, earliest first."""
-    judges: f.Judges | None = None
-    """Of a trial that rates another one: which."""
-    texts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What `judges` names."""
-
-
-class Money(Protocol):
-    """What the engine tells the gateway's ledger."""
-
-    def open_trial(self, trial: str, state: TrialState | None) -> None: ...
-
-    def close_trial(self, trial: str) -> None: ...
-
-    def forget(self, trial: Trial, held_usd: Decimal) -> None:
-        """A hold of an earlier run was for something that never left."""
-        ...
-
-    def drain(self) -> None: ...
-
-
-class SlowLane(Protocol):
-    """Where calls travel that take hours. Trials that wait for it are parked, and woken when something came."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is under way that this run stays for."""
-        ...
-
-    def waits_for(self, trial: str, at: str = "") -> bool:
-        """Whether something is out for this trial (or for its call at this address)."""
-        ...
-
-    def nothing_else(self) -> None:
-        """No trial can go on by itself: what waits for company leaves now."""
-        ...
-
-    async def run(self, wake: Callable[[Sequence[str]], None]) -> None:
-        """Carry what is out, and tell which trials may go on. Ends when it is cancelled."""
-        ...
-
-    async def rest(self, *, is_patient: bool) -> None:
-        """Come to where nothing is lost by stopping. Patient: let everything that is out come back first.
-
-        Raises what stopped the lane, if anything did.
-        """
-        ...
-
-
-@dataclass(kw_only=True, slots=True)
-class Progress:
-    """Counts of the planned trials as this run finds and leaves them. The journal is the truth."""
-
-    started: int = 0
-    ended_now: int = 0
-    """Trials that ended in this run, well or not."""
-    calls_of_ended: int = 0
-    """Calls that they made in this run."""
-    done_in_plan: int = 0
-    failed_in_plan: int = 0
-    parked: int = 0
-    stopped_by_budget: int = 0
-    forks_left: int = 0
-    """Forks that have not ended, parked ones included."""
-    forks_failed: int = 0
-    open: int = 0
-    done_by_condition: dict[str, int] = field(default_factory=dict[str, int])
-    began_at: float = 0.0
-    titles: dict[str, str] | None = None
-    """Titles of the first conditions, kept here by whoever shows the progress."""
-    stop: str = ""
-
-    def count_done(self, condition: str) -> None:
-        self.done_in_plan += 1
-        self.done_by_condition[condition] = self.done_by_condition.get(condition, 0) + 1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
-    """What a run is made of."""
-
-    journal: Journal
-    door: Door
-    money: Money
-    clock: Clock
-    limits: Limits
-    mode: Mode
-    session: str
-    procedure_of: Callable[[Spec], Procedure]
-    reopen: Callable[[TrialState], Awaitable[Slot | None]]
-    """The slot of a trial that was parked and has its answer."""
-    measures_of: Callable[[Trial, Sequence[Utterance]], Mapping[str, float | None]]
-    """Values that are taken from the transcript of a finished trial."""
-    ended: Callable[[str | None], None]
-    """Told of each ending: None, or why the trial failed. Raises BreakerOpen when it has seen enough."""
-    snapshot: Callable[[Progress], dict[str, object]]
-    """What the heartbeat publishes."""
-    slow: SlowLane | None = None
 
 
 class Run:
@@ -143,7 +32,7 @@ class Run:
         self.progress = Progress()
         self.stopped_by: BaseException | None = None
         self._parts = parts
-        self._place = first_place
+        self._seating = Seating(parts, self.progress, first_place=first_place)
         self._ready: deque[Slot] = deque()
         self._woken: deque[str] = deque()
         """Trials that were parked and may go on, by id: there may be very many."""
@@ -271,7 +160,7 @@ class Run:
         trial = slot.trial
         ending: f.TrialFact | None = None
         try:
-            sitting, state = await self._sit_down(slot, is_new)
+            sitting, state = await self._seating.sit_down(slot, is_new)
             if state is not None and state.is_ended:
                 return  # something came for it, and it was opened and ended, before its place in the order came
             self._parts.money.open_trial(trial.id, state)
@@ -296,78 +185,6 @@ class Run:
             if isinstance(ending, f.Waiting):
                 self._wake_if_answered(trial.id, ending)
             self._news.set()
-
-    async def _sit_down(self, slot: Slot, is_new: bool) -> tuple[Sitting, TrialState | None]:
-        """Everything that is known of the trial, ready for its replay."""
-        journal, trial = self._parts.journal, slot.trial
-        state = None if is_new else (await journal.states([trial.id])).get(trial.id)
-        entire = await journal.facts_of(trial.id) if state is not None else []
-        own = in_force(entire)
-        if not any(isinstance(entry.fact, f.Started) for entry in own):
-            journal.append(trial.id, self._opening(slot), slot.texts)
-            self.progress.started += 1
-        released = self._own_up(trial, own)
-        entries = await shared_history(journal, own) + own
-        texts = await journal.texts(hashes_of(entries)) if entries else {}
-        sitting = Sitting(
-            trial=trial,
-            record=Record.of([*entries, *released], texts, before=entire[: len(entire) - len(own)]),
-            journal=journal,
-            door=self._parts.door,
-            clock=self._parts.clock,
-            limits=self._parts.limits,
-            mode=self._parts.mode,
-            measures_of=self._parts.measures_of,
-            earlier=slot.earlier,
-        )
-        return sitting, state
-
-    def _own_up(self, trial: Trial, entries: Sequence[f.Entry]) -> list[f.Entry]:
-        """Attempts that were under way when a process died: nobody knows whether they were billed.
-
-        One that only waited for its pack had not left; it is released, and its facts are given back.
-        """
-        open_: dict[tuple[str, int], f.Held] = {}
-        for entry in entries:
-            match entry.fact:
-                case f.Held():
-                    open_[entry.fact.at, entry.fact.attempt] = entry.fact
-                case f.Settled() | f.Released() | f.Doubted() | f.Confirmed():
-                    open_.pop((entry.fact.at, entry.fact.attempt), None)
-                case _:
-                    pass
-        slow, released = self._parts.slow, list[f.Entry]()
-        for held in open_.values():
-            if held.lane == "batch":
-                if slow is None or not slow.waits_for(trial.id, held.at):
-                    released.append(self._release(trial, held))
-                continue
-            reason = "the process ended while it was in flight"
-            doubted = f.Doubted(at=held.at, attempt=held.attempt, error="Interrupted", reason=reason)
-            self._parts.journal.append(trial.id, [doubted])
-        return released
-
-    def _release(self, trial: Trial, held: f.Held) -> f.Entry:
-        reason = "the process ended before its pack was built"
-        fact = f.Released(at=held.at, attempt=held.attempt, error=f.NEVER_SENT, reason=reason)
-        self._parts.journal.append(trial.id, [fact])
-        self._parts.money.forget(trial, held.ceiling_usd or Decimal(0))
-        return f.Entry(0, trial.id, 0.0, fact)
-
-    def _opening(self, slot: Slot) -> list[f.TrialFact]:
-        condition = slot.trial.condition
-        started = f.Started(
-            condition=condition.id,
-            levels=condition.labels,
-            replicate=slot.trial.replicate,
-            block=slot.block,
-            planned=slot.planned,
-            actual=self._place,
-            spec=slot.trial.spec.fingerprint,
-            session=self._parts.session,
-        )
-        self._place += 1
-        return [started] if slot.judges is None else [slot.judges, started]
 
     def _stop(self, stop: e.StudyStop | e.StoreError) -> f.TrialFact | None:
         """Remember why, and let everything else settle."""
@@ -475,16 +292,6 @@ class Run:
             self.progress.parked -= 1
             self._ready.append(slot)
             self._news.set()
-
-
-async def shared_history(journal: Journal, own: Sequence[f.Entry]) -> list[f.Entry]:
-    """What a fork has in common with the trials that it branches off; empty for any other trial."""
-    branching = branching_of(own)
-    if branching is None:
-        return []
-    forked, seq = branching
-    source = in_force(await journal.facts_of(forked.source), when=seq)
-    return before_turn(await shared_history(journal, source) + source, forked.turn)
 
 
 def _most_telling(many: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -16,7 +16,7 @@ from trialrun.core.design import Design
 from trialrun.core.specs import Specs
 from trialrun.core.state import TrialState
 from trialrun.core.study import Condition, Factor, Level, Study, Trial
-from trialrun.engine.engine import Slot
+from trialrun.engine.parts import Slot
 from trialrun.procedures.rating import rater
 from trialrun.store.archive import Archive
 

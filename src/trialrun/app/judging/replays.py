@@ -6,7 +6,7 @@ from trialrun.app.judging.running import judges_in, procedure_of
 from trialrun.app.studies import Plan
 from trialrun.core.ports import Journal, Procedure
 from trialrun.core.state import TrialState
-from trialrun.engine.engine import Slot
+from trialrun.engine.parts import Slot
 
 
 class Judged:

@@ -12,7 +12,8 @@ from trialrun.core import facts as f
 from trialrun.core.ports import Procedure
 from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import Spec
-from trialrun.engine.engine import Parts, Run, Slot
+from trialrun.engine.engine import Run
+from trialrun.engine.parts import Parts, Slot
 from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.procedures.rating.rater import Rater

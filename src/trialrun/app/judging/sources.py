@@ -16,7 +16,7 @@ from trialrun.core import identity, paths
 from trialrun.core.ports import Journal, Utterance
 from trialrun.core.rubric import Rubric
 from trialrun.core.state import TrialState, in_force
-from trialrun.engine.engine import shared_history
+from trialrun.engine.seating import shared_history
 from trialrun.procedures.rating.evidence import Evidence
 from trialrun.store.archive import Archive
 
