@@ -21,7 +21,8 @@ from trialrun.store.inbox import post
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.clock import ManualClock
 from trialrun.testing.faults import Crash, CrashingJournal, Edge
-from trialrun.testing.journal_contract import JournalContract, finished, held, settled, started, write
+from trialrun.testing.journal_contract import JournalContract
+from trialrun.testing.made_facts import finished, held, settled, started, write
 from trialrun.testing.memory import MemoryJournal
 
 

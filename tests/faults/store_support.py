@@ -10,7 +10,7 @@ from trialrun.core.identity import text_hash
 from trialrun.store import inspection, schema
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.clock import ManualClock
-from trialrun.testing.journal_contract import finished, held, settled, started
+from trialrun.testing.made_facts import finished, held, settled, started
 
 CLOCK = ManualClock()
 

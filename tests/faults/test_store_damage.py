@@ -15,7 +15,7 @@ from trialrun.core.identity import text_hash
 from trialrun.store import inspection, schema
 from trialrun.store.archive import Archive
 from trialrun.store.lock import holder_of
-from trialrun.testing.journal_contract import finished, held, settled, started, write
+from trialrun.testing.made_facts import finished, held, settled, started, write
 
 
 async def test_a_damaged_fact_is_named_and_set_aside_and_only_its_trial_begins_anew(tmp_path: Path) -> None:

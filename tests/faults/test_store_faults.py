@@ -23,7 +23,7 @@ from trialrun.store.archive import Archive
 from trialrun.store.inbox import post
 from trialrun.store.journal import SqliteJournal
 from trialrun.store.lock import holder_of
-from trialrun.testing.journal_contract import finished, held, settled, started, write
+from trialrun.testing.made_facts import finished, held, settled, started, write
 
 CHILD = Path(__file__).with_name("child_store.py")
 

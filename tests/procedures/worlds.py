@@ -9,6 +9,7 @@ import yaml
 
 from trialrun.app.studies import Plan, load
 from trialrun.core.calls import Call
+from trialrun.store.archive import Archive
 from trialrun.testing.scripted import Scripted
 
 Data = dict[str, Any]
@@ -30,6 +31,15 @@ TRUST: Data = {
         "pattern": r"trust.*?(\d+)",
         "type": "int",
     }
+}
+
+RULES: Data = {
+    "validation_model": "x/checker",
+    "checks": {
+        "actor_decision_consistency": {"severity": "high"},
+        "world_state_coherence": {"enabled": False},
+        "fair_play": {"description": "Does anybody cheat?", "severity": "low"},
+    },
 }
 
 
@@ -126,3 +136,14 @@ def prompts_of(provider: Scripted, *parties: str) -> list[str]:
         for call in provider.calls
         if not parties or call.party in parties
     ]
+
+
+def measured(plan: Plan) -> dict[str, Any]:
+    """The last value of each measure."""
+    with Archive(plan.folder) as archive:
+        return {row.name: row.value for row in archive.measures()}
+
+
+def notes(plan: Plan) -> dict[str, str]:
+    with Archive(plan.folder) as archive:
+        return {row.name: row.note for row in archive.measures()}

@@ -14,7 +14,7 @@ from trialrun.core.identity import text_hash
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.clock import ManualClock
-from trialrun.testing.journal_contract import finished, held, settled, started, write
+from trialrun.testing.made_facts import finished, held, settled, started, write
 
 CLOCK = ManualClock()
 
