@@ -16,25 +16,17 @@ import msgspec
 from trialrun.core import chance
 from trialrun.core import errors as e
 from trialrun.core import facts as f
-from trialrun.core.calls import Call, Message, Reply, Request, Tool
+from trialrun.core.calls import Message, Reply, Tool
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Utterance
 from trialrun.core.rubric import Rating
 from trialrun.core.study import Party, Spec
-from trialrun.engine import repairs, templates
+from trialrun.engine import asking, templates
 from trialrun.engine.bearings import Bearings
-from trialrun.engine.record import what_changed
 from trialrun.engine.sitting import Sitting
 
 T = TypeVar("T")
 _UNGIVEN: Any = object()
-_PARAMETERS = ("temperature", "top_p", "max_tokens", "stop")
-_RECALLED = {
-    "Throttled": e.Throttled,
-    "Unavailable": e.Unavailable,
-    "CallTimedOut": e.CallTimedOut,
-    "RequestRefused": e.RequestRefused,
-}
 
 
 class StudyLab:
@@ -100,117 +92,10 @@ class StudyLab:
         **params: object,
     ) -> Reply:
         address = self._at.next()
-        party = self._party(who)
-        request = self._request(party, _messages(prompt, system, party), schema, tools, params)
-        try:
-            return await self._reply_at(address, party, request, purpose)
-        except e.ReplyUnreadable as error:
-            if request.schema is None or error.text is None:
-                raise
-            repair = repairs.repair_of(request, error.text, error.what)
-        self._sitting.asked[party.name] = (address, request.messages)
-        address = repairs.repair_address(address)
-        self._sitting.visited.add(address)
-        return await self._reply_at(address, party, repair, repairs.PURPOSE)
-
-    async def _reply_at(self, address: str, party: Party, request: Request, purpose: str) -> Reply:
-        """The recorded reply to this request, or one that is asked for now."""
-        known = self._known_reply(address, request)
-        if known is not None:
-            self._sitting.asked[party.name] = (address, request.messages)
-            return known
-        if self._sitting.mode == "verify":
-            raise self._at.not_recorded(address, f"a call to `{party.name}`")
-        return await self._ask_now(address, party, request, purpose)
-
-    async def _ask_now(self, address: str, party: Party, request: Request, purpose: str) -> Reply:
-        sitting = self._sitting
-        call = Call(
-            trial=sitting.trial.id,
-            # A fork is outside its condition: outside the sums, so outside the cap too.
-            condition="" if sitting.earlier else sitting.trial.condition.id,
-            address=address,
-            party=party.name,
-            purpose=purpose,
-            turn=sitting.turn,
-            request=request,
-            key=chance.derive(sitting.trial.key, "call", address),
-        )
-        delta, texts = sitting.delta_of(party.name, request)
-        before = sitting.record.attempts.get(address, 0)
-        try:
-            answer = await sitting.door.ask(call, attempts_before=before, delta=delta, texts=texts)
-        except (e.StudyStop, e.StoreError) as error:
-            sitting.stop = error
-            raise
-        except (e.TrialrunError, e.Parked, e.Drained):
-            raise
-        except Exception as error:
-            raise e.KernelBug(f"{type(error).__name__}: {error}") from error
-        sitting.asked[party.name] = (address, request.messages)
-        sitting.calls += 1
-        return _reply(answer.settled, answer.text, answer.extras, request, address)
-
-    def _known_reply(self, address: str, request: Request) -> Reply | None:
-        record = self._sitting.record
-        settled, gave_up = record.replies.get(address), record.gave_up.get(address)
-        held = record.requests.get(address)
-        if held is not None and held.fingerprint != request.fingerprint:
-            self._at.differs(address, what_changed(record, address, request))
-        if settled is not None:
-            if settled.unreadable:
-                text = record.texts[settled.text] if settled.text else None
-                raise e.ReplyUnreadable(settled.unreadable, where=self._at.place(address), text=text)
-            beside = record.texts[settled.extras] if settled.extras else "{}"
-            extras = cast("dict[str, object]", msgspec.json.decode(beside))
-            return _reply(settled, record.texts[settled.text], extras, request, address)
-        if gave_up is not None:
-            raise _RECALLED.get(gave_up.error, e.RequestRefused)(gave_up.reason)
-        return None
-
-    def _request(
-        self,
-        party: Party,
-        messages: tuple[Message, ...],
-        schema: Mapping[str, object] | None,
-        tools: Sequence[Tool],
-        params: Mapping[str, object],
-    ) -> Request:
-        if party.kind != "model":
-            raise e.ProcedureError(
-                f"party `{party.name}` is a {party.kind}, not a model",
-                fix=f"give `parties.{party.name}` a model, or do not ask it",
-            )
-        given = {name: params[name] for name in _PARAMETERS if name in params}
-        extra = {name: value for name, value in params.items() if name not in _PARAMETERS}
-        fields: dict[str, Any] = {
-            "temperature": party.temperature,
-            "top_p": party.top_p,
-            "max_tokens": party.max_tokens,
-            "stop": party.stop,
-        } | given
-        return Request(
-            model=party.model,
-            messages=messages,
-            schema=dict(schema) if schema else None,
-            params={**party.params, **extra},
-            tools=tuple(tools) or msgspec.UNSET,
-            **fields,
-        )
-
-    def _party(self, who: str | Party) -> Party:
-        parties = self._sitting.spec.parties
-        name = who if isinstance(who, str) else who.name
-        if name in parties:
-            return parties[name]
-        if isinstance(who, Party):
-            return who
-        if "/" in who:
-            return Party(name=who, model=who)
-        raise e.ProcedureError(
-            f"there is no party `{who}` in this study",
-            fix=f"ask one of {', '.join(sorted(parties))}, or a model by name (`provider/model`)",
-        )
+        party = asking.party_of(self._sitting.spec, who)
+        messages = asking.messages_of(prompt, system, party)
+        request = asking.request_of(party, messages, schema, tools, params)
+        return await asking.ask(self._at, address, party, request, purpose)
 
     # --- people and deeds -------------------------------------------------------------------------------------------
 
@@ -415,7 +300,7 @@ class StudyLab:
 
     def render(self, party: str | Party, **values: object) -> str:
         """The party's prompt with its values, and these, put in."""
-        spec = self._party(party)
+        spec = asking.party_of(self._sitting.spec, party)
         return templates.render(spec.prompt, {**spec.values, **values}, where=spec.name)
 
 
@@ -430,33 +315,6 @@ def _urgency(error: BaseException) -> int:
     """Which of several errors speaks for all: what stops the study before what fails the trial before waiting."""
     ranks: tuple[type[BaseException], ...] = (e.Drained, e.StoreError, e.StudyStop, Exception, e.Parked)
     return next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
-
-
-def _messages(prompt: str | Sequence[Message], system: str | None, party: Party) -> tuple[Message, ...]:
-    """What the party is asked: its own prompt first, if none is given."""
-    if system is None and party.prompt:
-        system = templates.render(party.prompt, party.values, where=party.name)
-    asked = (Message("user", prompt),) if isinstance(prompt, str) else tuple(prompt)
-    return (Message("system", system), *asked) if system else asked
-
-
-def _reply(
-    settled: f.Settled, text: str, extras: Mapping[str, object], request: Request, address: str
-) -> Reply:
-    data: object = None
-    if request.schema is not None and settled.finish == "stop":
-        data = msgspec.json.decode(text.encode())
-    return Reply(
-        text=text,
-        finish=settled.finish,
-        data=data,
-        model=settled.model,
-        usage=settled.usage,
-        cost_usd=settled.cost_usd,
-        address=address,
-        tool_calls=settled.tool_calls,
-        extras=dict(extras),
-    )
 
 
 def _plain(value: Any, where: str) -> Any:
