@@ -62,6 +62,9 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names:
+            if home == "trialrun.app.api":
+                # Studies may be plans of other tools; those who know them stand above the API.
+                import_module("trialrun.compat.registry").offer_all()
             return getattr(import_module(home), name)
     raise AttributeError(f"module `trialrun` has no `{name}`")
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
-from trialrun.app.studies import find
+from trialrun.app.studies import document_of
 from trialrun.core.errors import UsageError
 from trialrun.core.parse import parse_override
-from trialrun.core.source import read_source
 
 
 def overrides(
@@ -40,11 +39,7 @@ def _budget_path(study: Path | Mapping[str, object]) -> str:
     """Where the study has the cap of the whole: caps of conditions and trials beside it stay."""
     data: object = study
     if isinstance(study, Path):
-        file = find(study)
-        try:
-            data = read_source(file.read_text(encoding="utf-8"), file=str(file)).data
-        except (OSError, UnicodeDecodeError):
-            return "budget_usd"
+        data = document_of(study)
     has_several = isinstance(data, Mapping) and isinstance(
         cast("Mapping[str, object]", data).get("budget_usd"), Mapping
     )

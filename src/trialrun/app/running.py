@@ -20,6 +20,7 @@ from trialrun.app.garbage import collected_seldom
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
 from trialrun.app.studies import Plan, models_of
+from trialrun.app.viewing import viewed
 from trialrun.app.watchdog import Watchdog
 from trialrun.core import errors as e
 from trialrun.core import facts as f
@@ -126,13 +127,14 @@ async def run_study(
             batch_route=batch_route,
             tell=tell,
         )
-        try:
-            with collected_seldom():
-                async with Watchdog(plan.study.limits.trial_timeout_s, tell):
-                    return await session.run(watch, control)
-        finally:
-            with suppress(e.StoreError):
-                await store.close()
+        async with viewed(plan, clock, tell):
+            try:
+                with collected_seldom():
+                    async with Watchdog(plan.study.limits.trial_timeout_s, tell):
+                        return await session.run(watch, control)
+            finally:
+                with suppress(e.StoreError):
+                    await store.close()
 
 
 class Session:

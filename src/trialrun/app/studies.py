@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
+from trialrun.app import foreign
 from trialrun.app.material import PREFIX, material, material_names
 from trialrun.app.procedures import Procedures
 from trialrun.core import facts as f
@@ -13,6 +14,7 @@ from trialrun.core.design import Design
 from trialrun.core.errors import UsageError
 from trialrun.core.folders import ENDINGS
 from trialrun.core.parse import parse_study
+from trialrun.core.source import Source, read_source
 from trialrun.core.specs import Specs
 from trialrun.core.study import Study
 from trialrun.procedures.therapy.shelf import SHELF
@@ -35,6 +37,10 @@ class Plan:
     folder: Path
     lane: Lane
     file: str
+    live_folder: Path
+    """Where its live results go, whatever the lane."""
+    format: str = ""
+    """Of another tool's plan: which format it has (`app.foreign`)."""
 
     @property
     def trials(self) -> int:
@@ -49,28 +55,63 @@ def load(
     overrides: Mapping[str, object] | None = None,
     given: Mapping[str, Callable[..., Awaitable[object]]] | None = None,
 ) -> Plan:
-    """Read a study file, or the folder of a study that ran before. `given` are procedures that are functions.
+    """Read a study file, the folder of a study that ran before, or the plan of another tool. `given` are procedures
+    that are functions.
 
     Without a lane, the study's own is taken, or the one in which it ran last.
     """
     file = find(path)
-    home = file.parent
+    home, live_folder, text = file.parent, None, _read(file)
     if file.name == RESOLVED and (home / "study.db").exists():
-        lane, folder = _lane_of(home, lane), home
+        lane, folder, live_folder = _lane_of(home, lane), home, home
+        plan_given = _text_of(home / GIVEN) or ""
+        form = foreign.recognised(home / GIVEN, plan_given)
         home = home / CODE if (home / CODE).is_dir() else home
+        source = read_source(text, file=str(file))
+        if form:
+            # Another tool's plan stays the plan as given, whatever flags add to it.
+            source = replace(source, text=plan_given, places={})
+    elif form := foreign.recognised(file, text):
+        translation = _translated(file, text, form)
+        source = Source(
+            file=str(file),
+            text=translation.text,
+            data=translation.document,
+            places=translation.places,
+            mistakes=(),
+        )
+        home, live_folder = translation.home, translation.folder
+    else:
+        source = read_source(text, file=str(file))
     return plan_of(
-        _read(file),
+        source,
         file=str(file),
         home=home,
         lane=lane,
         folder=folder,
         overrides=overrides or {},
         given=given,
+        live_folder=live_folder,
+        form=form,
     )
 
 
+def _translated(file: Path, text: str, form: str) -> foreign.Translation:
+    known = foreign.format_of(form)
+    assert known is not None  # noqa: S101  # a format that was recognised is known
+    return known.translate(file, text)
+
+
+def document_of(path: Path) -> object:
+    """What the study file that a path means says, as data; of another tool's plan, the study that it stands for."""
+    file = find(path)
+    text = _read(file)
+    form = foreign.recognised(file, text) if file.name != RESOLVED else ""
+    return _translated(file, text, form).document if form else read_source(text, file=str(file)).data
+
+
 def plan_of(
-    text: str,
+    text: str | Source,
     *,
     file: str,
     home: Path,
@@ -78,8 +119,10 @@ def plan_of(
     folder: Path | None,
     overrides: Mapping[str, object],
     given: Mapping[str, Callable[..., Awaitable[object]]] | None = None,
+    live_folder: Path | None = None,
+    form: str = "",
 ) -> Plan:
-    """Parse the text of a study and put its parts together."""
+    """Parse the text of a study and put its parts together. `form`: of another tool's plan, its format."""
     procedures = Procedures(home, given)
     study = parse_study(
         text,
@@ -95,15 +138,18 @@ def plan_of(
     )
     if any(model.startswith("rehearsal/") for model in models_of(study)):
         lane = "rehearsal"
-    lane = lane or study.lane or _lane_of(folder or folder_of(home, study.name, "live"), None)
+    live_folder = live_folder or home / RESULTS / study.name
+    lane = lane or study.lane or _lane_of(folder or live_folder, None)
     return Plan(
         study=study,
         design=Design(study),
         specs=Specs(study, procedures.fingerprint),
         procedures=procedures,
-        folder=folder or folder_of(home, study.name, lane),
+        folder=folder or in_lane(live_folder, lane),
         lane=lane,
         file=file,
+        live_folder=live_folder,
+        format=form,
     )
 
 
@@ -128,9 +174,9 @@ def last_declared(entries: Iterable[f.Entry]) -> f.Declared | None:
     return declared[-1] if declared else None
 
 
-def folder_of(home: Path, name: str, lane: Lane) -> Path:
+def in_lane(base: Path, lane: Lane) -> Path:
     """Where a study's results are. Rehearsed data never shares a folder with real data."""
-    return home / RESULTS / (f"{name}.rehearsal" if lane == "rehearsal" else name)
+    return base.with_name(f"{base.name}.rehearsal") if lane == "rehearsal" else base
 
 
 def find(path: Path) -> Path:
@@ -141,6 +187,9 @@ def find(path: Path) -> Path:
         for name in (RESOLVED, GIVEN):
             if (path / name).is_file():
                 return path / name
+        plan = foreign.plan_in(path)
+        if plan is not None:
+            return plan
         raise UsageError(
             f"`{path}` holds no study",
             where=str(path),
@@ -165,15 +214,14 @@ def results_of(path: Path, *, lane: Lane | None = None) -> Path:
         return path
     if path.name == "study.db" and path.exists():
         return path.parent
-    file = find(path)
-    name = load(file).study.name
+    plan = load(find(path))
     lanes: tuple[Lane, ...] = (lane,) if lane else ("live", "rehearsal")
-    folders = [folder_of(file.parent, name, each) for each in lanes]
+    folders = [in_lane(plan.live_folder, each) for each in lanes]
     for folder in folders:
         if (folder / "study.db").exists():
             return folder
     raise UsageError(
-        f"the study `{name}` has no results yet",
+        f"the study `{plan.study.name}` has no results yet",
         where=str(folders[0]),
         fix=f"`trialrun rehearse {path}` or `trialrun run {path}` makes some",
     )

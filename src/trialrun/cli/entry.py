@@ -16,6 +16,7 @@ import click
 from trialrun.app.exits import Exit, exit_of
 from trialrun.cli.group import commands
 from trialrun.cli.screen import Screen, Shown
+from trialrun.compat.registry import offer_all
 from trialrun.core.errors import StudyMistakes, TrialrunError
 
 _PROGRAM = "trialrun"
@@ -24,6 +25,7 @@ _PROGRAM = "trialrun"
 def run(arguments: Sequence[str], program: click.Command = commands) -> int:
     """Carry out one command."""
     screen = Screen.of(arguments)
+    offer_all()
     try:
         answer = program.main(list(arguments), prog_name=_PROGRAM, standalone_mode=False, obj=screen)
     except BaseException as error:  # noqa: BLE001  # the outermost boundary: everything ends in an exit code

@@ -52,7 +52,7 @@ def _near(name: str, known: list[str]) -> str | None:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="STUDY is a study file or a results folder, everywhere. Every command takes --json.",
+    epilog="STUDY is a study file, a results folder or another tool's plan, everywhere. Every command takes --json.",
     subcommand_metavar="COMMAND [ARGUMENT]...",
 )
 @click.version_option(VERSION, "-V", "--version", prog_name="trialrun", message="%(prog)s %(version)s")

@@ -124,7 +124,13 @@ def running(command: F) -> F:
             flag_value="keep",
             help="The plan changed: keep the trials that ended, and note the change.",
         ),
-        click.option("--retry-failed", is_flag=True, help="Take up failed and timed-out trials again."),
+        click.option(
+            "--retry-failed",
+            "--resume",
+            "retry_failed",
+            is_flag=True,
+            help="Take up failed and timed-out trials again.",
+        ),
         click.option("--wait", is_flag=True, help="Stay for answers to open questions instead of ending."),
         click.option(
             "--folder",

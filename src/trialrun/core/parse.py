@@ -40,7 +40,7 @@ _MOST_CONDITIONS = 500
 
 
 def parse_study(
-    text: str,
+    text: str | Source,
     *,
     file: str,
     read: ReadText,
@@ -52,12 +52,13 @@ def parse_study(
     characters: Characters = _NOBODY,
     home: str = ".",
 ) -> Study:
-    """The study that a file describes, or StudyMistakes with all that is wrong.
+    """The study that a file describes, or StudyMistakes with all that is wrong. A file that is read already, or that
+    another tool's plan was translated into, is given as its source.
 
     `overrides` are flags as dotted path → value; they go before the file. `measures` are the known measures, with
     `*.words` for one that is taken per party; None accepts any name.
     """
-    source = read_source(text, file=file)
+    source = read_source(text, file=file) if isinstance(text, str) else text
     known = _Known(
         read=read,
         listing=listing,

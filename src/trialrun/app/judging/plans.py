@@ -61,6 +61,8 @@ def plan_judging(base: Plan, judging: Pass, sources: tuple[Source, ...]) -> Judg
         folder=base.folder,
         lane=base.lane,
         file=base.file,
+        live_folder=base.live_folder,
+        format=base.format,
         base=base,
         judging=judging,
         sources=sources,

@@ -1,0 +1,1 @@
+"""Scenario Lab: its batch file as a study, and its files as a view of the journal."""

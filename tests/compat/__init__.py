@@ -1,0 +1,1 @@
+"""Formats and names of other tools."""
