@@ -53,7 +53,8 @@ sys.addaudithook(refuse_network)
 
 for name in [name for name in os.environ if name.endswith(SECRETS)]:
     del os.environ[name]
-os.environ.pop("TRIALRUN_CALLED_AS", None)
+for name in [name for name in os.environ if name.startswith(("OTEL_", "TRIALRUN_"))]:
+    del os.environ[name]
 
 # A busy machine is not a bug: no wall-clock limit per example.
 settings.register_profile("trialrun", deadline=None)

@@ -142,6 +142,10 @@ async def test_no_key_is_in_anything_that_a_run_writes_or_prints(tmp_path: Path)
             "GOOGLE_CLOUD_PROJECT": "p-1",
             "MYLAB_BASE_URL": f"{plain}/v1",
             **CANARIES,
+            # Spans, with all texts, are printed too.
+            "TRIALRUN_OTEL": "1",
+            "OTEL_TRACES_EXPORTER": "console",
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true",
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -184,6 +188,7 @@ async def test_no_key_is_in_anything_that_a_run_writes_or_prints(tmp_path: Path)
         written |= {f"extras {number}": content for number, content in enumerate(extras)}
     everything = b"\0".join(written.values())
     assert extras, "the echoed headers were kept, without the keys in them"
+    assert b"gen_ai.output.messages" in everything
     assert b"&lt;key&gt;" in everything or b"<key>" in everything
     assert len(rows) > 40
     found = {

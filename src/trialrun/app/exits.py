@@ -1,8 +1,12 @@
 """Exit codes: 0 only when every planned trial is done."""
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from trialrun.core import errors as e
+
+if TYPE_CHECKING:
+    from trialrun.engine.parts import Progress
 
 
 class Exit(IntEnum):
@@ -40,3 +44,18 @@ def exit_of(error: BaseException) -> Exit:
             return Exit.INTERRUPTED
         case _:
             return Exit.BUG
+
+
+def exit_after(progress: "Progress", planned: int, stopped_by: e.TrialrunError | None) -> Exit:
+    """0 only when every planned trial is done, forks included; else the reason that most needs the user."""
+    if stopped_by is not None:
+        return exit_of(stopped_by)
+    if progress.done_in_plan == planned and not progress.forks_left and not progress.forks_failed:
+        return Exit.DONE
+    if progress.stop:
+        return Exit.INTERRUPTED
+    if progress.stopped_by_budget:
+        return Exit.BUDGET
+    if progress.parked:
+        return Exit.PARKED
+    return Exit.SOME_FAILED

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trialrun.app import archive, changes, forks
 from trialrun.app.batching import batch_lane
 from trialrun.app.clock import SystemClock
-from trialrun.app.exits import Exit, exit_of
+from trialrun.app.exits import Exit, exit_after
 from trialrun.app.garbage import collected_seldom
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
 from trialrun.app.studies import Plan, models_of
+from trialrun.app.telemetry import tracing_of
 from trialrun.app.viewing import viewed
 from trialrun.app.watchdog import Watchdog
 from trialrun.core import errors as e
@@ -32,12 +34,15 @@ from trialrun.core.state import TrialState
 from trialrun.core.study import Trial, trial_of
 from trialrun.core.version import VERSION
 from trialrun.engine.engine import Run
-from trialrun.engine.parts import Parts, Progress, Slot
+from trialrun.engine.parts import Parts, Slot
 from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse
 from trialrun.measures.text import is_text_measure, text_measures
 from trialrun.store.journal import SqliteJournal
+
+if TYPE_CHECKING:
+    from trialrun.app.spans import Tracing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +121,7 @@ async def run_study(
         batch_route = batch_route or lanes.batch_route
         prices = prices or lanes.prices
         refuse_unknown_prices(plan, prices)
+        tracing = tracing_of(plan.study.name, plan.lane, os.environ)
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
         session = (session_of or Session)(
             plan,
@@ -126,6 +132,7 @@ async def run_study(
             prices=prices,
             batch_route=batch_route,
             tell=tell,
+            tracing=tracing,
         )
         async with viewed(plan, clock, tell):
             try:
@@ -135,6 +142,8 @@ async def run_study(
             finally:
                 with suppress(e.StoreError):
                     await store.close()
+                if tracing is not None:
+                    await tracing.close()
 
 
 class Session:
@@ -151,12 +160,14 @@ class Session:
         prices: PriceBook,
         batch_route: Callable[[str], BatchRoute],
         tell: Callable[[str], None],
+        tracing: "Tracing | None" = None,
     ) -> None:
         self.id = secrets.token_hex(4)
         self._plan = plan
         self._options = options
         self._clock = clock
-        self._journal = journal
+        self._journal = tracing.watching(journal) if tracing else journal
+        self._tracing = tracing
         self._route = route
         self._prices = prices
         self._batch_route = batch_route
@@ -172,7 +183,8 @@ class Session:
             async with asyncio.TaskGroup() as group:
                 gateway = self._gateway(group)
                 slow = await self._slow_lane(gateway)
-                run = Run(self._parts(gateway, slow), first_place=first_place)
+                parts = self._parts(gateway, slow)
+                run = Run(self._tracing.around(parts) if self._tracing else parts, first_place=first_place)
                 control.bind(run, asyncio.current_task())
                 watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
                 slots, others = await self._work(run)
@@ -359,21 +371,6 @@ def refuse_unknown_prices(plan: Plan, prices: PriceBook) -> None:
             where=plan.file,
             fix=f"state it in the study file:\n      {example}",
         )
-
-
-def exit_after(progress: Progress, planned: int, stopped_by: e.TrialrunError | None) -> Exit:
-    """0 only when every planned trial is done, forks included; else the reason that most needs the user."""
-    if stopped_by is not None:
-        return exit_of(stopped_by)
-    if progress.done_in_plan == planned and not progress.forks_left and not progress.forks_failed:
-        return Exit.DONE
-    if progress.stop:
-        return Exit.INTERRUPTED
-    if progress.stopped_by_budget:
-        return Exit.BUDGET
-    if progress.parked:
-        return Exit.PARKED
-    return Exit.SOME_FAILED
 
 
 def _count_ending(gateway: Gateway, reason: str | None) -> None:
