@@ -26,6 +26,11 @@ def obstacle_in(request: Request) -> str | None:
     return None
 
 
+def obstacle_in_row(value: object, types: dict[str, str]) -> str | None:
+    """Why a whole request, as it is on the wire, cannot be a row; `types` are those of the rows before it."""
+    return _obstacle(value, "the request", 1, types)
+
+
 def shape_of(request: Request) -> object:
     """What may differ between requests that cannot be in one file; None for one without free keys."""
     schema, tools = request.schema, request.tools or ()

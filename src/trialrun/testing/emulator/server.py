@@ -18,6 +18,7 @@ from trialrun.core.ports import Clock, PriceBook
 from trialrun.providers.prices import GenaiPrices
 from trialrun.testing.emulator import control, routes
 from trialrun.testing.emulator.batches import routes as batch_routes
+from trialrun.testing.emulator.batches import tokens
 from trialrun.testing.emulator.batches.door import Door
 from trialrun.testing.emulator.batches.files import Files
 from trialrun.testing.emulator.batches.overview import overview
@@ -31,6 +32,7 @@ from trialrun.testing.emulator.wound import WoundClock
 
 LARGEST_BODY = 32 * 1024 * 1024
 EMULATED_KEY = "emulated-key"
+BUCKET = "gs://emulated-bucket/trialrun"
 
 
 class Emulator:
@@ -91,22 +93,35 @@ class Emulator:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
+    @property
+    def _first_key(self) -> str:
+        return next(iter(self.script.keys.values()), EMULATED_KEY)
+
     def base_url(self, provider: str) -> str:
         """What the provider's own client wants as its base URL: with `/v1` where its paths do not have it."""
         return f"{self.url}/{provider}" + ("" if provider in routes.WITH_VERSION else "/v1")
 
     def settings(self, *providers: str, key: str = "") -> dict[str, str]:
         """The environment variables that send calls of these providers here, with the script's first key if any."""
-        key = key or next(iter(self.script.keys.values()), EMULATED_KEY)
+        key = key or self._first_key
         settings: dict[str, str] = {}
         for provider in providers:
             name = provider.upper().replace("-", "_")
             settings[f"{name}_BASE_URL"] = self.base_url(provider)
             if provider == "vertex":
-                settings |= {"VERTEX_ACCESS_TOKEN": key, "GOOGLE_CLOUD_PROJECT": "emulated"}
+                settings |= {
+                    "VERTEX_ACCESS_TOKEN": key,
+                    "GOOGLE_CLOUD_PROJECT": "emulated",
+                    "VERTEX_BATCH_BUCKET": BUCKET,
+                    "VERTEX_STORAGE_BASE_URL": self.url,
+                }
             else:
                 settings[f"{name}_API_KEY"] = key
         return settings
+
+    def credentials(self) -> dict[str, object]:
+        """What a file for `GOOGLE_APPLICATION_CREDENTIALS` has to hold, so that Google's libraries get a token here."""
+        return tokens.credentials(self.url)
 
     def follow(self, script: Script | Mapping[str, object] | Path | str | None) -> None:
         """Begin another script; the book and the batches go on."""
@@ -138,6 +153,7 @@ class Emulator:
         """Listen. The port is known afterwards."""
         app = web.Application(client_max_size=self._largest_body)
         control.add(app, self)
+        tokens.add(app, lambda: self._first_key)
         routes.add(app, self.desk)
         batch_routes.add(app, self.door, is_known=self.desk.knows)
         app.router.add_route("*", "/{path:.*}", routes.nothing)

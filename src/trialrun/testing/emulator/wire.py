@@ -64,19 +64,31 @@ class Delivery:
             case _:
                 return self.drop()
 
-    async def file(self, path: Path, headers: Mapping[str, str], rule: Rule | None) -> web.StreamResponse:
-        """Send a file, a piece at a time; spoiled if a rule says so."""
+    async def file(
+        self,
+        path: Path,
+        headers: Mapping[str, str],
+        rule: Rule | None,
+        *,
+        part: tuple[int, int] | None = None,
+    ) -> web.StreamResponse:
+        """Send a file or a part of it, a piece at a time; spoiled if a rule says so."""
         fault = rule.fault if rule else ""
         if rule is not None and fault not in ("truncated", "malformed", "slow_body"):
             return await self.spoiled(Sent(status=200, body=b"", headers=dict(headers)), rule)
-        size = await asyncio.to_thread(lambda: path.stat().st_size)
+        whole = await asyncio.to_thread(lambda: path.stat().st_size)
+        begin, end = part or (0, whole)
+        size = end - begin
         wanted = int(size * rule.keep) if rule and fault != "slow_body" else size
-        response = web.StreamResponse(status=200, headers=_headers(headers))
+        self.status = 200 if part is None else 206
+        response = web.StreamResponse(status=self.status, headers=_headers(headers))
         response.content_length = wanted if fault == "malformed" else size
-        self.status = 200
+        if part is not None:
+            response.headers["content-range"] = f"bytes {begin}-{end - 1}/{whole}"
         try:
             await response.prepare(self._request)
             with path.open("rb") as file:
+                file.seek(begin)
                 for start in range(0, wanted, _FILE_PIECE):
                     await response.write(file.read(min(_FILE_PIECE, wanted - start)))
             if fault == "truncated" and self._request.transport is not None:

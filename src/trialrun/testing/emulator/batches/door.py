@@ -26,6 +26,8 @@ class Download:
 
     stored: Stored
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    part: tuple[int, int] | None = None
+    """The first byte and the one after the last, if not all of it is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +89,9 @@ class Door:
 
     def now(self) -> float:
         return self._clock.now()
+
+    def knows(self, model: str) -> bool:
+        return self._desk.knows(model)
 
     def forget(self) -> None:
         self.visits.clear()
@@ -151,7 +156,7 @@ class Door:
         rule = rule if rule and rule.fault in WIRE else None
         if isinstance(sent, Download):
             headers = {"content-type": sent.stored.media_type, **sent.headers}
-            response = await delivery.file(sent.stored.path, headers, rule)
+            response = await delivery.file(sent.stored.path, headers, rule, part=sent.part)
             sent.stored.fetched += delivery.reached
             return response
         sent = _with(sent, dialect, stamp)

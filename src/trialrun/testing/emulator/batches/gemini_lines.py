@@ -1,5 +1,7 @@
 """The lines of Gemini's batches, in a file or inline, and what both kinds of Google's batches share."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import cast
 
 import msgspec
@@ -97,12 +99,14 @@ def spooled(requests: "list[Inlined]") -> bytes:
     return b"".join(lines)
 
 
-def state_of(job: Job, stands: Standing, prefix: str) -> str:
-    """Where a batch stands, in Google's words."""
+def state_of(
+    job: Job, stands: Standing, prefix: str, words: Mapping[Phase, str] = MappingProxyType({})
+) -> str:
+    """Where a batch stands, in Google's words; those of `words` before the others."""
     if stands.ending is not None:
         is_partial = job.fault == "partly" and stands.ending == "completed" and job.failed
         return f"{prefix}{'PARTIALLY_SUCCEEDED' if is_partial else _ENDINGS[stands.ending]}"
-    word = job.odd_word(stands) or _WORDS[stands.phase]
+    word = job.odd_word(stands) or words.get(stands.phase) or _WORDS[stands.phase]
     return word if "_STATE_" in word else f"{prefix}{word.upper()}"
 
 

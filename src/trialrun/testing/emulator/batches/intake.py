@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 from aiohttp import BodyPartReader, web
 
 from trialrun.testing.emulator.asked import Refusal, Trouble, refused
@@ -10,6 +11,7 @@ from trialrun.testing.emulator.batches.files import Files
 LARGEST_FILE = 2_000_000_000
 _PIECE = 1 << 18
 _LONGEST_FIELD = 10_000
+_DESCRIBED = msgspec.json.Decoder(dict[str, object])
 
 
 async def whole(request: web.Request, files: Files, *, most: int = LARGEST_FILE) -> Path:
@@ -41,6 +43,24 @@ async def form(request: web.Request, files: Files, *, most: int = LARGEST_FILE) 
     except ValueError as error:
         raise refused(f"The form cannot be read: {error}") from error
     return given
+
+
+async def related(request: web.Request, files: Files) -> tuple[dict[str, str], Path, str]:
+    """What a body of two parts says about the second, that part on disk, and its type."""
+    if request.content_type != "multipart/related":
+        raise refused("The request must have two parts (multipart/related).")
+    try:
+        parts = await request.multipart()
+        first = await parts.next()
+        described = _DESCRIBED.decode(await first.read()) if isinstance(first, BodyPartReader) else {}
+        second = await parts.next()
+        if not isinstance(second, BodyPartReader):
+            raise refused("The request must have two parts.")
+        path = await _saved(second, files, LARGEST_FILE)
+    except ValueError as error:
+        raise refused(f"The parts cannot be read: {error}") from error
+    kind = second.headers.get("Content-Type", "application/octet-stream")
+    return {name: value for name, value in described.items() if isinstance(value, str)}, path, kind
 
 
 class Form:

@@ -1,7 +1,7 @@
 """One batch: what it was told, how far it is, and what it leaves."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +51,8 @@ class Job:
     output_file: Stored | None = None
     error_file: Stored | None = None
     is_closed: bool = False
+    keep: "Callable[[Job, Standing, float | None], None] | None" = None
+    """Puts its results where they belong, until a moment if there is one; files of the provider's own if None."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

@@ -4,7 +4,7 @@ Q1. A line is billed when its turn has come by the clock, whether or not its res
 Q2. Who looks, when, and how often changes nothing: lines are answered in one order, each at its own moment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from trialrun.core import chance
@@ -86,8 +86,13 @@ class Queue:
         problems: tuple[Problem, ...] = (),
         tokens: int = 0,
         kept_s: float | None = None,
+        keep: Callable[[Job, Standing, float | None], None] | None = None,
+        has_number: bool = False,
     ) -> Job:
-        """A batch begins. With problems it will be rejected once it has been looked through."""
+        """A batch begins. With problems it will be rejected once it has been looked through.
+
+        Its id begins with `prefix`, or is a number.
+        """
         now, settings = self._clock.now(), self.script.batches
         same = chance.derive(self.seed, provider, lines.digest)
         repeat = self._same[same] = self._same.get(same, 0) + 1
@@ -104,7 +109,7 @@ class Queue:
         numbers = range(len(lines))
         mixed = chance.permuted(len(lines), chance.derive(arrival, "order"))
         job = Job(
-            id=f"{prefix}{arrival.hex()[:32]}",
+            id=str(int(arrival.hex()[:15], 16)) if has_number else f"{prefix}{arrival.hex()[:32]}",
             number=number,
             provider=provider,
             owner=owner,
@@ -123,6 +128,7 @@ class Queue:
             input_id=input_id,
             problems=problems,
             tokens=tokens,
+            keep=keep,
             kept_s=kept_s if settings.kept_s is None else settings.kept_s,
         )
         self._jobs[provider, owner, job.id] = job

@@ -6,16 +6,19 @@ from aiohttp import web
 
 from trialrun.testing.emulator.anthropic import Anthropic
 from trialrun.testing.emulator.batches.anthropic import AnthropicBatches
-from trialrun.testing.emulator.batches.door import Do, Door, Subject
+from trialrun.testing.emulator.batches.door import Do, Door, Handler, Subject
 from trialrun.testing.emulator.batches.gemini import GeminiBatches
 from trialrun.testing.emulator.batches.gemini_files import GeminiFiles
 from trialrun.testing.emulator.batches.openai import OpenAIBatches
 from trialrun.testing.emulator.batches.openai_files import OpenAIFiles
+from trialrun.testing.emulator.batches.storage import Buckets, Storage
+from trialrun.testing.emulator.batches.vertex import VertexBatches
 from trialrun.testing.emulator.google import Google
 from trialrun.testing.emulator.openai import OpenAIChat
 from trialrun.testing.emulator.script import Step
 
-_OPENAI, _ANTHROPIC, _GEMINI = OpenAIChat(), Anthropic(), Google()
+_OPENAI, _ANTHROPIC, _GEMINI, _VERTEX = OpenAIChat(), Anthropic(), Google(), Google(is_vertex=True)
+_JOBS = "/{version:v1|v1beta1}/projects/{project}/locations/{location}/batchPredictionJobs"
 
 
 def add(app: web.Application, door: Door, *, is_known: Callable[[str], bool]) -> None:
@@ -24,6 +27,10 @@ def add(app: web.Application, door: Door, *, is_known: Callable[[str], bool]) ->
         _add_anthropic(app, f"{prefix}/messages/batches", door)
     for name in ("gemini", "google", ""):
         _add_gemini(app, f"/{name}" if name else "", door, name or "gemini")
+    buckets = Buckets(door.files)
+    for prefix in ("/vertex", ""):
+        _add_vertex(app, f"{prefix}{_JOBS}", VertexBatches(door, buckets), door)
+        _add_storage(app, prefix, Storage(door, buckets), door)
     # Whatever else has the shape of OpenAI: its name is the prefix.
     for prefix, provider in (("/openai", "openai"), ("", "openai"), ("/{provider:[a-z0-9_-]+}", "")):
         _add_openai(app, f"{prefix}/v1", door, provider, is_known)
@@ -83,6 +90,50 @@ def _add_gemini(app: web.Application, prefix: str, door: Door, provider: str) ->
         files.content,
         files.subject,
     )
+
+
+def _add_vertex(app: web.Application, jobs: str, batches: VertexBatches, door: Door) -> None:
+    job = f"{jobs}/{{batch:[^/:]+}}"
+
+    def add(method: str, where: str, step: Step, do: Do, subject: Subject | None = batches.subject) -> None:
+        app.router.add_route(method, where, door.opens(step, _VERTEX, do, provider="vertex", subject=subject))
+
+    add("POST", jobs, "create", batches.create, None)
+    add("GET", jobs, "list", batches.listed, None)
+    add("GET", job, "look", batches.look)
+    add("POST", f"{job}:cancel", "cancel", batches.cancel)
+    add("DELETE", job, "delete", batches.delete)
+
+
+def _add_storage(app: web.Application, prefix: str, storage: Storage, door: Door) -> None:
+    bucket = "storage/v1/b/{bucket}"
+    uploads, object_ = f"{prefix}/upload/{bucket}/o", f"{bucket}/o/{{object:.+}}"
+
+    def opened(
+        step: Step | None, do: Do, subject: Subject | None = None, *, needs_key: bool = True
+    ) -> Handler:
+        return door.opens(step, _VERTEX, do, provider="vertex", subject=subject, needs_key=needs_key)
+
+    # Who has the address of an upload may go on with it.
+    begins, takes = opened(None, storage.begin), opened("upload", storage.piece, needs_key=False)
+    whole = opened("upload", storage.upload)
+    looks = opened("look", storage.look, storage.subject)
+    downloads = opened("download", storage.content, storage.subject)
+
+    async def upload(request: web.Request) -> web.StreamResponse:
+        is_resumable = request.query.get("uploadType") == "resumable"
+        return await (begins if is_resumable else whole)(request)
+
+    async def get(request: web.Request) -> web.StreamResponse:
+        return await (downloads if request.query.get("alt") == "media" else looks)(request)
+
+    app.router.add_post(uploads, upload)
+    app.router.add_put(uploads, takes)
+    app.router.add_get(f"{prefix}/{object_}", get)
+    app.router.add_delete(f"{prefix}/{object_}", opened("delete", storage.delete, storage.subject))
+    app.router.add_get(f"{prefix}/download/{object_}", downloads)
+    app.router.add_get(f"{prefix}/{bucket}/o", opened("list", storage.listed))
+    app.router.add_get(f"{prefix}/{bucket}", opened(None, storage.bucket))
 
 
 def _add_openai(

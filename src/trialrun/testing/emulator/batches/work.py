@@ -47,6 +47,9 @@ def close(job: Job, stands: Standing, files: Files) -> None:
     if job.rule is not None and job.fault == "gone":
         kept_s = job.rule.seconds
     expires_at = None if kept_s is None else stands.ended_at + kept_s
+    if job.keep is not None:
+        job.keep(job, stands, expires_at)
+        return
     job.output_file = _stored(job, job.output, "output", stands.ended_at, expires_at)
     job.error_file = _stored(job, job.errors, "error", stands.ended_at, expires_at)
     for stored in (job.output_file, job.error_file):
