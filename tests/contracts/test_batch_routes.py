@@ -16,9 +16,13 @@ from trialrun.core.errors import (
 )
 from trialrun.providers.anthropic import Anthropic
 from trialrun.providers.anthropic_batches import AnthropicBatches
+from trialrun.providers.gemini import Gemini
+from trialrun.providers.gemini_batches import GeminiBatches
 from trialrun.providers.openai_batches import OpenAIBatches
 from trialrun.providers.openai_chat import OPENAI, OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
+from trialrun.providers.vertex import StaticToken, Vertex
+from trialrun.providers.vertex_batches import VertexBatches
 from trialrun.testing import scripted_batches
 from trialrun.testing.batch_route_contract import BatchRouteContract, Far, Fault
 from trialrun.testing.clock import ManualClock
@@ -133,7 +137,11 @@ class Emulated(BatchRouteContract):
     @asynccontextmanager
     async def far(self, *faults: Fault) -> AsyncGenerator[Far, None]:
         rules = [RULES[fault] for fault in faults if fault in RULES]
-        script = {"resamples": False, "batches": {"validating_s": 10, "running_s": 100}, "faults": rules}
+        script: dict[str, object] = {
+            "resamples": False,
+            "batches": {"validating_s": 10, "running_s": 100, "expires_s": 86_400},
+            "faults": rules,
+        }
         async with Emulator(script, clock=ManualClock()) as server:
             route = self.route(server)
 
@@ -180,3 +188,34 @@ class TestAnthropic(Emulated):
     def route(self, server: Emulator) -> BatchRoute:
         base_url = f"{server.base_url('anthropic').removesuffix('/v1')}/v1"
         return AnthropicBatches(Anthropic("anthropic", base_url=base_url, key=self.key))
+
+
+class TestGeminiFile(Emulated):
+    model: ClassVar[str] = "google/gemini-2.5-flash"
+    unknown_batch: ClassVar[str] = "batches/nobody-knows"
+    inline_bytes: ClassVar[int] = 0
+
+    def route(self, server: Emulator) -> BatchRoute:
+        account = Gemini("google", base_url=f"{server.base_url('gemini')}/v1beta", key=self.key)
+        return GeminiBatches(account, inline_bytes=self.inline_bytes)
+
+
+class TestGeminiInline(TestGeminiFile):
+    inline_bytes: ClassVar[int] = 4_000_000
+    # The results come with every look at the batch: they break there, or not at all.
+    faults: ClassVar[tuple[Fault, ...]] = tuple(
+        fault
+        for fault in BatchRouteContract.faults
+        if fault not in ("an unreadable line", "download answered 502", "download cut")
+    )
+
+
+class TestVertex(Emulated):
+    model: ClassVar[str] = "vertex/gemini-2.5-flash"
+    unknown_batch: ClassVar[str] = "projects/lab/locations/global/batchPredictionJobs/7"
+
+    def route(self, server: Emulator) -> BatchRoute:
+        account = Vertex(
+            "vertex", project="lab", base_url=f"{server.base_url('vertex')}/v1", tokens=StaticToken(self.key)
+        )
+        return VertexBatches(account, folder="gs://bucket/studies", storage_url=server.url)

@@ -20,7 +20,6 @@ from trialrun.core.errors import (
     TrialrunError,
     Unavailable,
 )
-from trialrun.providers import gemini_batches
 from trialrun.providers.gemini import Gemini
 from trialrun.providers.gemini_batches import GeminiBatches
 
@@ -46,8 +45,9 @@ def of(number: int) -> Call:
     return call(number, model=MODEL)
 
 
-def routed(url: str = "http://127.0.0.1:1") -> GeminiBatches:
-    return GeminiBatches(Gemini("google", base_url=f"{url}/v1beta", key=KEY, key_name="GEMINI_API_KEY"))
+def routed(url: str = "http://127.0.0.1:1", **settings: int) -> GeminiBatches:
+    account = Gemini("google", base_url=f"{url}/v1beta", key=KEY, key_name="GEMINI_API_KEY")
+    return GeminiBatches(account, **settings)
 
 
 def job(state: str, **changes: Any) -> dict[str, Any]:
@@ -55,9 +55,11 @@ def job(state: str, **changes: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def at(answers: dict[str, Any]) -> AsyncGenerator[tuple[GeminiBatches, BatchFarEnd], None]:
+async def at(
+    answers: dict[str, Any], **settings: int
+) -> AsyncGenerator[tuple[GeminiBatches, BatchFarEnd], None]:
     async with BatchFarEnd(answers).running() as far_end:
-        route = routed(far_end.url)
+        route = routed(far_end.url, **settings)
         try:
             yield route, far_end
         finally:
@@ -81,11 +83,7 @@ async def test_a_small_pack_travels_inside_the_request_with_the_bodies_of_the_li
     assert sent.headers["x-goog-api-key"] == KEY
 
 
-async def test_a_large_pack_goes_up_as_a_file_to_the_address_it_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(gemini_batches, "INLINE_BYTES", 100)
-
+async def test_a_large_pack_goes_up_as_a_file_to_the_address_it_is_given(tmp_path: Path):
     def begin(seen: Seen) -> web.Response:
         return web.json_response({}, headers={"X-Goog-Upload-URL": f"{far_end.url}/up/1?upload_id=x"})
 
@@ -93,7 +91,7 @@ async def test_a_large_pack_goes_up_as_a_file_to_the_address_it_is_given(
         return web.json_response({"file": {"name": "files/f1"}}, headers={"x-goog-upload-status": "final"})
 
     answers = {"POST /upload/v1beta/files": begin, "POST /up/1": finish, CREATE: JOB}
-    async with at(answers) as (route, far_end):
+    async with at(answers, inline_bytes=100) as (route, far_end):
         pack = pack_of(route, tmp_path, make=of)
         assert await route.upload(pack) == "files/f1"
         assert await route.create(pack, "files/f1") == "batches/b1"
@@ -109,16 +107,12 @@ async def test_a_large_pack_goes_up_as_a_file_to_the_address_it_is_given(
     assert first["request"] == msgspec.json.decode(route.provider.prepare(of(0)))
 
 
-async def test_an_upload_that_was_not_taken_whole_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(gemini_batches, "INLINE_BYTES", 100)
-
+async def test_an_upload_that_was_not_taken_whole_is_unavailable(tmp_path: Path):
     def begin(seen: Seen) -> web.Response:
         return web.json_response({}, headers={"X-Goog-Upload-URL": f"{far_end.url}/up/1"})
 
     answers: dict[str, Any] = {"POST /upload/v1beta/files": {}}
-    async with at(answers) as (route, far_end):
+    async with at(answers, inline_bytes=100) as (route, far_end):
         pack = pack_of(route, tmp_path, make=of)
         with pytest.raises(Unavailable, match="no address"):
             await route.upload(pack)
@@ -168,8 +162,8 @@ SOME_RAN = {"requestCount": "3", "successfulRequestCount": "1"}
         (job("JOB_STATE_PARTIALLY_SUCCEEDED", **FILE), "ended", ("files/out",)),
         ({**job("BATCH_STATE_SUCCEEDED"), "response": {"responsesFile": "files/o"}}, "ended", ("files/o",)),
         (job("BATCH_STATE_CANCELLED", **FILE), "ended", ("files/out",)),
-        (job("BATCH_STATE_EXPIRED"), "failed", ()),
-        (job("BATCH_STATE_CANCELLED", batchStats=NONE_RAN), "failed", ()),
+        (job("BATCH_STATE_EXPIRED"), "ended", ()),
+        (job("BATCH_STATE_CANCELLED", batchStats=NONE_RAN), "ended", ()),
         (job("BATCH_STATE_CANCELLED", batchStats=SOME_RAN), "ended", ()),
         (job("BATCH_STATE_EXPIRED", batchStats=None), "ended", ()),
         (job("BATCH_STATE_FAILED"), "failed", ()),

@@ -145,7 +145,7 @@ async def test_a_batch_is_found_by_its_display_name(tmp_path: Path):
         (ended("JOB_STATE_FAILED"), "ended", 2),
         (ended("JOB_STATE_FAILED", done="0"), "failed", 0),
         ({**JOB, "state": "JOB_STATE_FAILED", "completionStats": None}, "failed", 0),
-        (ended("JOB_STATE_CANCELLED", done="0", outputInfo=None), "failed", 0),
+        (ended("JOB_STATE_CANCELLED", done="0", outputInfo=None), "ended", 0),
         (ended("JOB_STATE_EXPIRED", done="-1", outputInfo=None), "ended", 0),
         ({**JOB, "state": "JOB_STATE_MOONING"}, "unknown", 0),
     ],

@@ -83,6 +83,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Why the batch as a whole was refused, with the number of the line where the provider gives it."""
     created_at: float | None = None
     expires_at: float | None = None
+    is_stopped: bool = False
+    """Whether it ended before all of it ran, and writes no line for what did not: then `done` and `failed` tell whether
+    the results are whole."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,6 +73,7 @@ class PackSeen(_PackFact, frozen=True, tag="pack_seen"):
     results: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     expires_at: float | None = None
+    is_stopped: bool = False
 
 
 class PackFetched(_PackFact, frozen=True, tag="pack_fetched"):

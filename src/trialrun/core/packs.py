@@ -131,6 +131,7 @@ def look_of(fact: p.PackSeen) -> Look:
         results=fact.results,
         problems=fact.problems,
         expires_at=fact.expires_at,
+        is_stopped=fact.is_stopped,
     )
 
 
@@ -146,4 +147,5 @@ def seen(pack: str, look: Look) -> p.PackSeen:
         results=look.results,
         problems=look.problems,
         expires_at=look.expires_at,
+        is_stopped=look.is_stopped,
     )

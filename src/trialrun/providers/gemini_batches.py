@@ -35,8 +35,9 @@ class GeminiBatches(HttpRoute):
 
     anchor: Anchor = "name"
 
-    def __init__(self, account: Gemini) -> None:
+    def __init__(self, account: Gemini, *, inline_bytes: int = INLINE_BYTES) -> None:
         super().__init__(account, limits=LIMITS)
+        self._inline_bytes = inline_bytes
 
     def endpoint_of(self, call: Call) -> str:
         self._refuse(call)
@@ -46,7 +47,7 @@ class GeminiBatches(HttpRoute):
         return b'{"key":%b,"request":%b}\n' % (msgspec.json.encode(id_), body)
 
     async def upload(self, pack: PackFile) -> str:
-        if pack.size_bytes <= INLINE_BYTES:
+        if pack.size_bytes <= self._inline_bytes:
             return ""
         began = await self._account.request(
             "POST",
@@ -132,8 +133,10 @@ class GeminiBatches(HttpRoute):
             ):
                 yield lines
             return
-        keys = await self._account.keys()
-        for item in (await self._job(batch)).replies:
+        keys, replies = await self._account.keys(), (await self._job(batch)).replies
+        if not replies:
+            raise RequestRefused("the results are not in the batch any more", where=batch, status=404)
+        for item in replies:
             # The server may break its JSON into lines; within one, a break can only be space.
             yield keys.hide_in_bytes(bytes(item).replace(b"\n", b" ")) + b"\n"
 
@@ -262,7 +265,10 @@ def _look(job: _Job) -> Look:
     metadata, stats = job.metadata, job.metadata.stats
     done = count(stats.done) if stats else None
     results = job.results
-    phase = google_jobs.phase_of(metadata.state, has_results=bool(results), done=done)
+    phase = google_jobs.phase_of(metadata.state, has_results=bool(results))
+    is_stopped = google_jobs.is_stopped(metadata.state)
+    if phase == "ended" and not results and done and not is_stopped:
+        phase = "gone"
     return Look(
         phase=phase,
         word=metadata.state,
@@ -272,4 +278,5 @@ def _look(job: _Job) -> Look:
         results=results if phase == "ended" else (),
         problems=(job.error.message,) if job.error and job.error.message else (),
         created_at=seconds(metadata.created_at),
+        is_stopped=is_stopped,
     )

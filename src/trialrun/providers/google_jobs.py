@@ -37,14 +37,15 @@ def bare(word: str) -> str:
     return word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
 
 
-def phase_of(word: str, *, has_results: bool, done: int | None) -> Phase:
-    """The phase for a state. `done` counts what ran, if anybody says so."""
+def phase_of(word: str, *, has_results: bool) -> Phase:
+    """The phase for a state."""
     phase = phase_in(_PHASES, bare(word))
-    if phase == "failed" and has_results:
-        return "ended"
-    if bare(word) in _STOPPED and not has_results and done == 0:
-        return "failed"  # it expired or was cancelled before anything ran
-    return phase
+    return "ended" if phase == "failed" and has_results else phase
+
+
+def is_stopped(word: str) -> bool:
+    """Whether it ended before all of it ran: no line is written for what did not."""
+    return bare(word) in _STOPPED
 
 
 def status_of(code: int) -> int:

@@ -150,7 +150,7 @@ class VertexBatches(HttpRoute):
 
     async def _look(self, job: "_Job") -> Look:
         done = count(job.stats.done) if job.stats else None
-        phase = google_jobs.phase_of(job.state, has_results=bool(job.directory and done), done=done)
+        phase = google_jobs.phase_of(job.state, has_results=bool(job.directory and done))
         results = await self._results(job) if phase == "ended" else ()
         if phase == "ended" and not results and done:
             phase = "gone"  # what was written is not in the bucket any more
@@ -165,6 +165,7 @@ class VertexBatches(HttpRoute):
                 problem.message for problem in (job.error, *job.failures) if problem and problem.message
             ),
             created_at=seconds(job.created_at),
+            is_stopped=google_jobs.is_stopped(job.state),
         )
 
     async def _results(self, job: "_Job") -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """From the results of a pack to facts of its trials, line by line.
 
 U1. Every line becomes exactly one of: settled, refused for good, back into the pool, never run, a second bill for what
-    is settled. What has no line is missing: in doubt, its money held.
+    is settled. What has no line is missing: in doubt, its money held. (A stopped batch of Google has no
+    line for what never ran: there its own counts have to account for all others.)
 U2. Unpacking twice gives the same journal: a line whose attempt has ended since the results came is passed over.
 U3. Order means nothing, ids everything. A foreign id means that these are not our results, or not only: nothing is
     unpacked before a person has said so.
@@ -238,9 +239,13 @@ class _Unpacking:
         self._till.purse.charge(row, cost or _ZERO)
 
     def _miss(self) -> None:
-        """Lines without a result: nobody knows whether they ran."""
+        """Lines without a result: nobody knows whether they ran, unless the counts of a stopped batch say it."""
+        look, has_all = self._pack.look, self._has_all_that_ran
         for row in self._rows.values():
             if row.id in self._seen or row.key in self._ended.surely:
+                continue
+            if look is not None and has_all:
+                self._release(row, Result(id=row.id, reason=f"the batch ended before it ran ({look.word})"))
                 continue
             self._unpacked.missing.append(row)
             self._unpacked.counts["missing"] += 1
@@ -254,6 +259,14 @@ class _Unpacking:
             )
             self._till.journal.append(row.trial, [doubted])
             self._till.purse.doubt(row, row.ceiling_usd or _ZERO)
+
+    @property
+    def _has_all_that_ran(self) -> bool:
+        """Whether the batch was stopped, and has a result for everything that it says ran."""
+        look = self._pack.look
+        if look is None or not look.is_stopped or look.done is None or look.failed is None:
+            return False
+        return len(self._seen) >= look.done + look.failed
 
     def _count_failure(self, reason: str) -> None:
         """Too many equal failures stop the study, but not the unpacking of what is paid."""
