@@ -1,5 +1,6 @@
 """The contract of batch routes, on every route: the scripted one, and each protocol with the emulator."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, cast
@@ -126,13 +127,13 @@ RULES: Mapping[Fault, dict[str, Any]] = {
 }
 
 
-class Emulated(BatchRouteContract):
+class Emulated(BatchRouteContract, ABC):
     """An adapter against the emulator, whose time is wound."""
 
     key: ClassVar[str] = "sk-contract-0123456789abcdef"
 
-    def route(self, server: Emulator) -> BatchRoute:
-        raise NotImplementedError
+    @abstractmethod
+    def route(self, server: Emulator) -> BatchRoute: ...
 
     @asynccontextmanager
     async def far(self, *faults: Fault) -> AsyncGenerator[Far, None]:

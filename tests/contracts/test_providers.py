@@ -1,5 +1,6 @@
 """The provider contract, on every provider: the rehearsal, the scripted one, and each protocol over real HTTP."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import ClassVar, get_args
@@ -75,7 +76,7 @@ class TestScripted(ProviderContract):
         return f"You said: {this.request.messages[-1].text}"
 
 
-class HttpContract(ProviderContract):
+class HttpContract(ProviderContract, ABC):
     """An adapter against a server that speaks its protocol and misbehaves as told."""
 
     key: ClassVar[str] = "sk-contract-0123456789abcdef"
@@ -83,8 +84,8 @@ class HttpContract(ProviderContract):
     faults: ClassVar[tuple[Fault, ...]] = get_args(Fault)
     bad_replies: ClassVar[tuple[BadReply, ...]] = get_args(BadReply)
 
-    def adapter(self, base_url: str) -> Provider:
-        raise NotImplementedError
+    @abstractmethod
+    def adapter(self, base_url: str) -> Provider: ...
 
     @asynccontextmanager
     async def provider(self) -> AsyncGenerator[Provider, None]:

@@ -1,5 +1,6 @@
 """The provider contract, on every adapter, with the emulator as the far end: both sides of the wire mean the same."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -42,13 +43,13 @@ BAD_REPLIES: Mapping[BadReply, dict[str, Any]] = {
 }
 
 
-class EmulatedContract(ProviderContract):
+class EmulatedContract(ProviderContract, ABC):
     key: ClassVar[str] = "sk-contract-0123456789abcdef"
     faults: ClassVar[tuple[Fault, ...]] = tuple(FAULTS)
     bad_replies: ClassVar[tuple[BadReply, ...]] = tuple(BAD_REPLIES)
 
-    def adapter(self, server: Emulator) -> Provider:
-        raise NotImplementedError
+    @abstractmethod
+    def adapter(self, server: Emulator) -> Provider: ...
 
     @asynccontextmanager
     async def provider(self) -> AsyncGenerator[Provider, None]:

@@ -1,5 +1,6 @@
 """What every adapter over HTTP shares: an address, its keys, one attempt at a time, and refusals made our errors."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ _SURELY_REFUSED = (408, 425, 503, 529)
 """Of the statuses that may be tried again, those that say that nothing was begun."""
 
 
-class HttpAccount:
+class HttpAccount(ABC):
     """An account at a provider. An adapter adds the protocol: what is sent where, and what comes back."""
 
     is_rehearsal = False
@@ -42,14 +43,14 @@ class HttpAccount:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {urlsplit(self._base_url).hostname!r})"
 
-    def prepare(self, call: Call) -> bytes:
-        raise NotImplementedError
+    @abstractmethod
+    def prepare(self, call: Call) -> bytes: ...
 
-    def meter(self, raw: RawReply) -> Usage | None:
-        raise NotImplementedError
+    @abstractmethod
+    def meter(self, raw: RawReply) -> Usage | None: ...
 
-    def parse(self, raw: RawReply, request: Request) -> Parsed:
-        raise NotImplementedError
+    @abstractmethod
+    def parse(self, raw: RawReply, request: Request) -> Parsed: ...
 
     async def send(self, call: Call, body: bytes, *, attempt: int, timeout_s: float) -> RawReply:
         secret = self._keys.of(call, attempt)
@@ -118,12 +119,12 @@ class HttpAccount:
     async def keys(self) -> Keys:
         return self._keys
 
-    def url_of(self, call: Call) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def url_of(self, call: Call) -> str: ...
 
+    @abstractmethod
     def auth(self, secret: Secret | None) -> Mapping[str, str]:
         """The header that holds the key."""
-        raise NotImplementedError
 
     def headers(self, call: Call, secret: Secret | None) -> Mapping[str, str]:
         return self.auth(secret)

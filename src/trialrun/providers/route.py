@@ -1,5 +1,6 @@
 """What every batch adapter over HTTP shares: the live adapter behind it, and lines that become results."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ _SLOWEST_BYTES_PER_S = 250_000
 _QUICK_S = 60.0
 
 
-class HttpRoute:
+class HttpRoute(ABC):
     """One provider's batches under the account of a live adapter. An adapter adds the protocol."""
 
     anchor: Anchor = "input"
@@ -46,8 +47,8 @@ class HttpRoute:
         except READ_ERRORS:
             return Result(id="")
 
-    def _read(self, line: bytes) -> Result:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, line: bytes) -> Result: ...
 
     def _refuse(self, call: Call) -> None:
         """Raise for what a batch cannot carry."""

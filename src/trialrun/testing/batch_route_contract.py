@@ -9,6 +9,7 @@ R6. A download is whole or Unavailable; what is deleted is refused as gone.
 R7. No key is in a repr, a line, a result or an error.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class Far:
     """How many batches exist there, whether or not anybody was told."""
 
 
-class BatchRouteContract:
+class BatchRouteContract(ABC):
     """Subclass as `class TestMine(BatchRouteContract)` and give `far`, whose batches end within `LONG_S`."""
 
     model: ClassVar[str] = "openai/gpt-4.1-mini"
@@ -78,8 +79,8 @@ class BatchRouteContract:
     """Those that the far end can be made to have."""
     unknown_batch: ClassVar[str] = "batch_nobody-knows"
 
-    def far(self, *faults: Fault) -> AbstractAsyncContextManager[Far]:
-        raise NotImplementedError
+    @abstractmethod
+    def far(self, *faults: Fault) -> AbstractAsyncContextManager[Far]: ...
 
     # --- what tests share -------------------------------------------------------------------------------------------
 

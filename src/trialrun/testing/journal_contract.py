@@ -8,6 +8,7 @@ The letters J1 to J4 are those of `core.ports.Journal`.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from decimal import Decimal
 from pathlib import Path
@@ -25,30 +26,30 @@ from trialrun.testing.made_facts import facts_in, finished, held, settled, start
 HAIKU = "the journal writes\nwhat happened before it was\nseen by anyone"
 
 
-class JournalContract:
+class JournalContract(ABC):
     """Subclass as `class TestMine(JournalContract)` and say how the store is opened, opened again, and broken."""
 
     clock: ManualClock
 
+    @abstractmethod
     async def opened(self, folder: Path) -> Journal:
         """A new, empty journal."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def reopened(self, journal: Journal) -> Journal:
         """The same store after `close`, as the next process finds it."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def killed(self, journal: Journal) -> Journal:
         """The same store after its process died without closing it."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def post(self, journal: Journal, kind: str, body: dict[str, object]) -> None:
         """Leave a wish, as another process does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def break_down(self, journal: Journal) -> None:
         """From now on nothing can be written any more."""
-        raise NotImplementedError
 
     @pytest.fixture
     async def journal(self, tmp_path: Path) -> AsyncGenerator[Journal, None]:

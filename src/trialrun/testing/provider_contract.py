@@ -9,6 +9,7 @@ P6. No key is in a repr, a body, a reply or an error.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def call(
     )
 
 
-class ProviderContract:
+class ProviderContract(ABC):
     """Subclass as `class TestMine(ProviderContract)` and give `provider`, a context manager for one that answers well.
 
     Where faults can be made to happen, give `faulty` too: a provider whose far end does this to every request.
@@ -144,11 +145,11 @@ class ProviderContract:
     key: ClassVar[str] = ""
     """The key that the provider was given, to look for where it must not be."""
 
-    def provider(self) -> AbstractAsyncContextManager[Provider]:
-        raise NotImplementedError
+    @abstractmethod
+    def provider(self) -> AbstractAsyncContextManager[Provider]: ...
 
-    def faulty(self, fault: Fault | BadReply) -> AbstractAsyncContextManager[Provider]:
-        raise NotImplementedError
+    @abstractmethod
+    def faulty(self, fault: Fault | BadReply) -> AbstractAsyncContextManager[Provider]: ...
 
     faults: ClassVar[tuple[Fault, ...]] = ()
     bad_replies: ClassVar[tuple[BadReply, ...]] = ()
