@@ -134,3 +134,20 @@ def test_what_makes_no_sense_forbids_nothing_and_never_raises() -> None:
     ):
         assert mistake_in("a", cast("dict[str, object]", schema)) is None
         assert mistake_in(3, cast("dict[str, object]", schema)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "fits"),
+    [
+        (0.07, 0.01, True),
+        (0.3, 0.1, True),
+        (0.35, 0.1, False),
+        (10**400, 0.5, True),
+        (10**400 + 1, 2.5, False),
+        (float("inf"), 0.5, False),
+        (1.5, float("inf"), True),
+        (3, -2, True),
+    ],
+)
+def test_a_multiple_is_one_of_the_numbers_as_they_are_written(value: float, step: float, fits: bool) -> None:
+    assert (mistake_in(value, {"multipleOf": step}) is None) is fits

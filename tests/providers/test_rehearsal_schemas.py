@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from trialrun.core import chance
 from trialrun.core.calls import Call, Message, Request
 from trialrun.core.errors import RequestRefused
+from trialrun.core.json_schema import mistake_in
 from trialrun.providers.rehearsal import RehearsalProvider, schemas
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.instances import Writer
@@ -393,6 +394,9 @@ def test_a_schema_that_makes_no_sense_is_refused_or_answered_and_never_breaks(
         {"type": "string", "pattern": "^(?!x).*(a+)+$"},
         {"$ref": "#"},
         {"allOf": [{"anyOf": [{"not": {}}] * 9}] * 9},
+        {"multipleOf": 0},
+        {"type": "number", "multipleOf": 1e308},
+        {"type": "number", "multipleOf": -3},
     ],
 )
 def test_a_hopeless_schema_is_given_up_soon(schema: Schema) -> None:
@@ -403,3 +407,10 @@ def test_a_hopeless_schema_is_given_up_soon(schema: Schema) -> None:
     )
     asyncio.run(RehearsalProvider().send(this, b"", attempt=1, timeout_s=5))
     assert time.process_time() - began < 5
+
+
+def test_a_step_of_a_tenth_is_kept_as_it_is_written() -> None:
+    schema: Schema = {"type": "number", "minimum": 0, "maximum": 3, "multipleOf": 0.1}
+    values = {instance(schema, seed) for seed in range(60)}
+    assert len(values) > 10
+    assert all(mistake_in(value, schema) is None for value in values)

@@ -5,8 +5,10 @@ the schema. What else a schema says (formats, annotations, conditions) is not ch
 jsonschema.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from itertools import pairwise
 from typing import cast
 
@@ -69,7 +71,7 @@ def _of_number(value: float, rules: Schema, at: str) -> Iterator[str]:
         ("maximum", lambda bound: value <= bound, "at most"),
         ("exclusiveMinimum", lambda bound: value > bound, "more than"),
         ("exclusiveMaximum", lambda bound: value < bound, "less than"),
-        ("multipleOf", lambda bound: _is_multiple(value, bound), "a multiple of"),
+        ("multipleOf", lambda bound: is_multiple(value, bound), "a multiple of"),
     )
     for keyword, holds, words in bounds:
         bound = rules.get(keyword)
@@ -184,13 +186,18 @@ def _has_doubles(items: list[object]) -> bool:
     return any(_equal(one, other) for number, one in enumerate(items) for other in items[:number])
 
 
-def _is_multiple(value: float, step: float) -> bool:
-    if step == 0:
-        return True
-    if isinstance(value, int) and isinstance(step, int):
-        return value % step == 0
-    times = value / step
-    return times == int(times) if abs(times) != float("inf") else False
+def is_multiple(value: float, step: float) -> bool:
+    """Of the numbers as they are written: 0.07 is seven times 0.01, whatever binary fractions make of it."""
+    if not 0 < step < math.inf:
+        return True  # no such step exists, so it forbids nothing
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return (as_written(value) / as_written(step)).denominator == 1
+
+
+def as_written(value: float) -> Fraction:
+    """A number as its shortest decimals say it."""
+    return Fraction(value if isinstance(value, int) else repr(value))
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from trialrun.core.json_schema import is_multiple
+
 Schema = Mapping[str, object]
 
 
@@ -252,13 +254,6 @@ def _number_fits(value: float, rules: Schema) -> bool:
         or (below is not None and value >= below)
         or (step is not None and not is_multiple(value, step))
     )
-
-
-def is_multiple(value: float, step: float) -> bool:
-    if isinstance(value, int) and isinstance(step, int):
-        return value % step == 0
-    quotient = value / step
-    return math.isfinite(quotient) and quotient == int(quotient)
 
 
 def _list_fits(value: list[object], rules: Schema, root: Schema) -> bool:

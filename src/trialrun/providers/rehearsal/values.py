@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from trialrun.core.json_schema import as_written
 from trialrun.providers.rehearsal import schemas
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.lexicon import WORDS
@@ -53,7 +54,7 @@ def integer(rules: Schema, dice: Dice) -> int:
 def number(rules: Schema, name: str, dice: Dice) -> int | float:
     low, high = _bounds(rules)
     step = schemas.number_of(rules, "multipleOf")
-    if step:
+    if step is not None and 0 < step < math.inf:
         first, last = _window(
             None if low is None else math.ceil(low / step),
             None if high is None else math.floor(high / step),
@@ -61,7 +62,11 @@ def number(rules: Schema, name: str, dice: Dice) -> int | float:
         )
         if first > last:
             raise Unsatisfiable("no multiple in these bounds")
-        value = (first + dice.below(last - first + 1)) * step
+        times = first + dice.below(last - first + 1)
+        try:
+            value = float(times * as_written(step))
+        except OverflowError as error:
+            raise Unsatisfiable("no multiple that a number can hold") from error
     else:
         default = 1.0 if any(word in name for word in ("prob", "confidence", "share", "rate")) else 10.0
         bottom = low if low is not None else min(0.0, high - default) if high is not None else 0.0
