@@ -1,7 +1,7 @@
 """What the data models object to, in the words of the study file."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -10,6 +10,7 @@ from trialrun.core.near import pick
 from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, dotted
 
+E = TypeVar("E", bound=document.Entry)
 _WANTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -24,12 +25,12 @@ _WANTED = {
 
 
 def objections(
-    model: type[document.Entry],
+    model: type[E],
     data: Mapping[str, object],
     *,
     layout: document.Layout = document.STUDY_LAYOUT,
     whole: str = "a study file",
-) -> tuple[document.Entry | None, list[Objection]]:
+) -> tuple[E | None, list[Objection]]:
     """The validated entry, or all that is wrong with it. `layout` and `whole` are of the kind of file that it is."""
     try:
         return model.model_validate(dict(data)), []

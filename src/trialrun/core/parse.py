@@ -105,7 +105,7 @@ def archived(document: Data, *, source: str = "", home: str = ".") -> Study:
         raise UsageError(
             f"the archived study does not read back: {found[0].what}", fix="was it edited by hand?"
         )
-    return noun_of(cast("StudyFile", entry), document, source=source, home=home)
+    return noun_of(entry, document, source=source, home=home)
 
 
 def parse_override(argument: str) -> tuple[str, object]:
@@ -184,7 +184,7 @@ class _Parser:
         check_measures(self.document, [*facts, described], self.measures, self.mistakes)
         self.mistakes.raise_if_any()
         assert entry is not None  # noqa: S101  # no entry means mistakes
-        return self._assembled(cast("StudyFile", entry), factors, arrangement)
+        return self._assembled(entry, factors, arrangement)
 
     def _override(self, dotted: str, value: object) -> None:
         keys = paths.split(dotted, self.document)
@@ -246,7 +246,7 @@ class _Parser:
         """The design section, if its types are right; if they are not, that is reported with all others."""
         design = as_map(self.document.get("design"))
         entry, _ = objections(DesignEntry, design) if design is not None else (None, [])
-        return cast("DesignEntry | None", entry)
+        return entry
 
     def _used_procedures(self, drafts: list[FactorDraft]) -> dict[str, Path]:
         """Every procedure that some condition uses, and where the file names it."""
@@ -322,7 +322,7 @@ class _Parser:
         document = resolved(entry, self.document, factors, arrangement, self.texts.sources)
         whole, found = objections(StudyFile, document)
         assert whole is not None, found  # noqa: S101  # our own writing reads back
-        study = noun_of(cast("StudyFile", whole), document, source=self.source.text, home=self.home)
+        study = noun_of(whole, document, source=self.source.text, home=self.home)
         study = replace(study, notes=tuple(_notes(study)))
         self._check_conditions(study)
         self.mistakes.raise_if_any()

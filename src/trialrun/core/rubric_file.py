@@ -10,15 +10,14 @@ from typing import Any, Literal, cast
 
 from pydantic import ConfigDict, Field
 
-from trialrun.core.document import Entry, Layout, Model, Name, Values, plain
+from trialrun.core.document import Entry, Model, Name, Values, plain
 from trialrun.core.errors import UsageError
-from trialrun.core.explain import objections
+from trialrun.core.file_kind import FileKind
 from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.paths import Path, as_map
 from trialrun.core.rubric import Granularity, Item, Paradigm, Rubric
 from trialrun.core.rules import Objection
-from trialrun.core.source import read_source
 from trialrun.core.texts import is_file_name
 
 ReadText = Callable[[str], str | None]
@@ -81,35 +80,22 @@ class RubricFile(Entry):
     items: list[ItemEntry] = Field(min_length=1, description="The questions.")
 
 
-LAYOUT: Layout = {(): RubricFile, ("items", "*"): ItemEntry}
-
-
 def parse_rubric(text: str, *, file: str, read: ReadText) -> Rubric:
     """The rubric that a file describes, or StudyMistakes with all that is wrong."""
-    source = read_source(text, file=file)
-    mistakes = Mistakes(source, {})
-    document = dict(as_map(source.data) or {})
-    if not document and not source.mistakes:
-        mistakes.add("this is no rubric", (), "begin with `name: ...` and `items:`")
-    mistakes.raise_if_any()
-    document = _with_texts(document, read, mistakes)
-    entry, found = objections(RubricFile, document, layout=LAYOUT, whole="a rubric")
-    if entry is not None:
-        found = list(_contradictions(cast("RubricFile", entry)))
-    for each in found:
-        mistakes.add(each.what, each.path, each.fix, key=each.at_key)
-    mistakes.raise_if_any()
-    return _noun_of(cast("RubricFile", entry))
+    entry, _, _ = RUBRIC.read(
+        text, file=file, prepare=lambda document, mistakes: _with_texts(document, read, mistakes)
+    )
+    return _noun_of(entry)
 
 
 def rubric_of(document: Data) -> Rubric:
     """The rubric of a resolved document, exactly as it was."""
-    entry, found = objections(RubricFile, document, layout=LAYOUT, whole="a rubric")
+    entry, found = RUBRIC.check(document)
     if entry is None:
         raise UsageError(
             f"the archived rubric does not read back: {found[0].what}", fix="was it edited by hand?"
         )
-    return _noun_of(cast("RubricFile", entry))
+    return _noun_of(entry)
 
 
 def json_schema() -> dict[str, Any]:
@@ -209,6 +195,16 @@ def _of_item(path: Path, item: ItemEntry) -> Iterator[Objection]:
         if known is not None and name not in known:
             what = f"`descriptions` has `{name}`, which is no answer"
             yield Objection((*path, "descriptions", name), what, pick(name, known), at_key=True)
+
+
+RUBRIC = FileKind(
+    model=RubricFile,
+    layout={(): RubricFile, ("items", "*"): ItemEntry},
+    whole="a rubric",
+    noun="rubric",
+    begin="`name: ...` and `items:`",
+    contradictions=_contradictions,
+)
 
 
 def _described(item: ItemEntry) -> list[str] | None:

@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from trialrun.core.document import Entry, Layout, Money, Name
+from trialrun.core.document import Entry, Money, Name
 from trialrun.core.errors import StudyMistakes
-from trialrun.core.explain import objections
+from trialrun.core.file_kind import FileKind
 from trialrun.core.labels import label_of
 from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, as_map
-from trialrun.core.source import Source, read_source
+from trialrun.core.source import Source
 
 Data = Mapping[str, object]
 Kind = Literal["actor_model", "scenario_parameter", "path"]
@@ -57,9 +57,6 @@ class BatchFile(Entry):
     aggregate_metrics: bool | None = Field(None, description="Whether the analysis is written; true.")
 
 
-LAYOUT: Layout = {(): BatchFile, ("variations", "*"): VariationEntry}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variation:
     """One thing that is varied, and its values in the order of the file."""
@@ -92,20 +89,12 @@ class Batch:
 
 def read_batch(text: str, *, file: str) -> tuple[Batch, Source, Mistakes]:
     """The batch that a file describes. What its values mean for the scenario, the caller adds to the mistakes."""
-    source = read_source(text, file=file)
-    mistakes = Mistakes(source, {})
-    document = dict(as_map(source.data) or {})
-    if not document and not source.mistakes:
-        mistakes.add("this is no batch", (), "begin with `experiment_name: ...` and `base_scenario: ...`")
-    mistakes.raise_if_any()
-    document["variations"] = _listed(document.get("variations"))
-    entry, found = objections(BatchFile, document, layout=LAYOUT, whole="a batch file")
-    if entry is not None:
-        found = list(_contradictions(cast("BatchFile", entry)))
-    for each in found:
-        mistakes.add(each.what, each.path, each.fix, key=each.at_key)
-    mistakes.raise_if_any()
-    return _batch_of(cast("BatchFile", entry)), source, mistakes
+    entry, source, mistakes = BATCH.read(
+        text,
+        file=file,
+        prepare=lambda written, _: {**written, "variations": _listed(written.get("variations"))},
+    )
+    return _batch_of(entry), source, mistakes
 
 
 def archived_batch(text: str) -> Batch | None:
@@ -146,6 +135,16 @@ def _contradictions(batch: BatchFile) -> Iterator[Objection]:
             fix = f"the first is number {names[name] + 1}; put their values together, or give one a `name`"
             yield Objection(at, what, fix)
         names.setdefault(name, place)
+
+
+BATCH = FileKind(
+    model=BatchFile,
+    layout={(): BatchFile, ("variations", "*"): VariationEntry},
+    whole="a batch file",
+    noun="batch",
+    begin="`experiment_name: ...` and `base_scenario: ...`",
+    contradictions=_contradictions,
+)
 
 
 def _repeated(variation: VariationEntry, at: Path) -> Iterator[Objection]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from trialrun.core.document import MODEL_PATTERN
 from trialrun.core.explain import objections
@@ -46,7 +46,7 @@ class Notebook:
         for each in wrong:
             path = (*(back.get(str(part), part) for part in each.path),)
             self.found.append(replace(each, path=(*self._at, *at, *path)))
-        return cast("P | None", entry)
+        return entry
 
     def check_model(self, model: str | None, at: Path) -> None:
         """A model is named with its provider."""

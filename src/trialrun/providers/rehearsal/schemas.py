@@ -39,8 +39,8 @@ def named(schema: Schema, keyword: str) -> dict[str, object]:
 
 def count_of(schema: Schema, keyword: str) -> int | None:
     """A keyword that holds a count."""
-    value = schema.get(keyword)
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    value = number_of(schema, keyword)
+    return int(value) if value is not None and abs(value) < math.inf else None
 
 
 def number_of(schema: Schema, keyword: str) -> int | float | None:
