@@ -1,6 +1,6 @@
 """Fold of the facts of packs: where each stands on its way to the provider and back. Always recomputable."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, cast
@@ -30,6 +30,8 @@ class Pack:
     stage: Stage = "built"
     input: str = ""
     batch: str = ""
+    former: tuple[str, ...] = ()
+    """Batches that were made of it and for which the provider had no room: none of them is the one looked for."""
     is_found: bool = False
     created_at: float | None = None
     is_cancelled: bool = False
@@ -39,8 +41,7 @@ class Pack:
     look: Look | None = None
     files: tuple[tuple[str, str, int], ...] = ()
     built_seq: int = 0
-    fetched_seq: int = 0
-    """The number of the fact that says that all results are here: what was settled since comes after it."""
+    """The number of the fact that says that it is built; 0 if it was built in this process."""
     decision: p.PackDecided | None = None
     counts: dict[str, int] | None = None
     closed_at: float | None = None
@@ -54,7 +55,7 @@ class Pack:
         """Whether the provider has it, as far as anybody knows."""
         return self.stage in ("creating", "created", "doubted")
 
-    def apply(self, fact: p.PackFact, at: float, seq: int) -> None:
+    def apply(self, fact: p.PackFact, at: float) -> None:
         """Take one more fact of this pack into account."""
         match fact:
             case p.PackBuilt():
@@ -64,6 +65,8 @@ class Pack:
             case p.PackUploaded():
                 self.stage, self.input = "uploaded", fact.input
             case p.PackRefused():
+                if self.stage == "created":
+                    self.former = (*self.former, self.batch)
                 self.stage, self.reason = "uploaded" if self.input else "built", fact.reason
                 self.refusals += 1
             case p.PackCreated():
@@ -72,7 +75,7 @@ class Pack:
             case p.PackSeen():
                 self.look = look_of(fact)
             case p.PackFetched():
-                self.stage, self.files, self.fetched_seq = "fetched", fact.files, seq
+                self.stage, self.files = "fetched", fact.files
             case p.PackDoubted():
                 self.stage, self.reason = "doubted", fact.reason
             case p.PackDecided():
@@ -112,13 +115,18 @@ def packs_in(entries: Iterable[Entry]) -> dict[str, Pack]:
         if isinstance(fact, p.PackBuilt):
             packs[fact.pack] = pack_of(fact, entry.at, entry.seq)
         elif isinstance(fact, p.PackFact):
-            packs[fact.pack].apply(fact, entry.at, entry.seq)
+            packs[fact.pack].apply(fact, entry.at)
     return packs
 
 
-def pack_id(study: str, model: str, file_digest: str) -> str:
-    """Id of a pack, from what is in it: the same requests never make two packs."""
-    return "p" + digest([study, model, file_digest], size=8)
+def pack_id(study: str, model: str, file_digest: str, *, taken: Container[str] = ()) -> str:
+    """Id of a pack, from what is in it. Only one that was taken apart before it left may be built a second time."""
+    id_ = "p" + digest([study, model, file_digest], size=8)
+    number = 1
+    while id_ in taken:
+        number += 1
+        id_ = "p" + digest([study, model, file_digest, number], size=8)
+    return id_
 
 
 def look_of(fact: p.PackSeen) -> Look:

@@ -136,7 +136,7 @@ class Courier:
                 await pause(self._clock, _LOOKUP_PAUSE_S, self._office.stopping)
                 if self._is_stopping:
                     return
-            found = await self._insist("look for it", lambda: route.find(self._file, pack.input))
+            found = [batch for batch in await self._candidates() if batch not in pack.former]
             if found:
                 break
         if found and route.anchor != "none":
@@ -146,6 +146,9 @@ class Courier:
         else:
             reason = f"its creation got no reply, and the provider lists no batch of it ({_LOOKUPS} looks)"
             await self._record(p.PackRefused(pack=pack.id, error="NotFound", reason=reason))
+
+    async def _candidates(self) -> list[str]:
+        return await self._ask("look for it", lambda: self._route.find(self._file, self.pack.input))
 
     async def _doubt_creation(self, candidates: list[str]) -> None:
         listed = (
@@ -170,7 +173,7 @@ class Courier:
     async def _look_once(self) -> Look:
         """What the provider says now; if the batch has ended, its results are here afterwards."""
         pack = self.pack
-        look = await self._insist("look at it", lambda: self._route.look(pack.batch))
+        look = await self._ask("look at it", lambda: self._route.look(pack.batch))
         if look != pack.look:
             if look.phase == "unknown":
                 self._office.tell(
@@ -243,7 +246,11 @@ class Courier:
         if self._until_deadline_s() > 0:
             return
         await self._record(p.PackIntended(pack=pack.id, step="cancel", reason="the deadline has passed"))
-        await self._insist("cancel it", lambda: self._route.cancel(pack.batch))
+        try:
+            await self._insist("cancel it", lambda: self._route.cancel(pack.batch))
+        except e.RequestRefused as error:
+            # Most likely it has just ended; what it left says so, and nothing is lost by waiting for it.
+            self._office.tell(f"batch {pack.batch}: the provider does not cancel it: {error.what}")
 
     async def _identify(self) -> None:
         """A batch without an anchor is ours if its results have our ids; that much can be known without a person."""
@@ -252,8 +259,8 @@ class Courier:
             return
         while not self._is_stopping:
             running = False
-            for batch in await self._insist("look for it", lambda: route.find(self._file, pack.input)):
-                look = await self._insist("look at it", lambda b=batch: route.look(b))
+            for batch in await self._candidates():
+                look = await self._ask("look at it", lambda b=batch: route.look(b))
                 if look.phase == "ended" and await self._has_our_ids(batch, look):
                     await self._record(p.PackCreated(pack=pack.id, batch=batch, is_found=True))
                     return
@@ -265,13 +272,20 @@ class Courier:
     async def _has_our_ids(self, batch: str, look: Look) -> bool:
         ids = {row.id for row in self._office.till.packs.rows(self.pack.id)}
         for result in look.results:
-            begin = b""
-            async for chunk in self._route.fetch(batch, result):
-                begin += chunk
-                if b"\n" in begin:
-                    break
-            return self._route.read(begin.partition(b"\n")[0]).id in ids
+            try:
+                first = await self._insist("read its results", lambda r=result: self._first_line(batch, r))
+            except e.RequestRefused:
+                return False  # they are deleted, or not for us
+            return self._route.read(first).id in ids
         return False
+
+    async def _first_line(self, batch: str, result: str) -> bytes:
+        begin = b""
+        async for chunk in self._route.fetch(batch, result):
+            begin += chunk
+            if b"\n" in begin:
+                break
+        return begin.partition(b"\n")[0]
 
     async def _doubt(self, reason: str, lines: int) -> None:
         await self._record(p.PackDoubted(pack=self.pack.id, reason=reason, lines=lines))
@@ -285,8 +299,19 @@ class Courier:
     async def _record(self, fact: p.PackFact) -> None:
         """Durable before the next step."""
         self._journal.append("", [fact])
-        self.pack.apply(fact, self._clock.now(), 0)
+        self.pack.apply(fact, self._clock.now())
         await self._journal.commit()
+
+    async def _ask(self, what: str, step: Callable[[], Awaitable[T]]) -> T:
+        """A step that a provider has no reason to refuse: if it does, the study stops, and a later run goes on."""
+        try:
+            return await self._insist(what, step)
+        except e.RequestRefused as error:
+            raise e.BreakerOpen(
+                f"the provider refuses to {what}: {error.what}",
+                where=f"batch {self.pack.batch or self.pack.id}",
+                fix=f"{error.fix or 'mend the cause'}; then run the study again: nothing is lost",
+            ) from error
 
     async def _insist(self, what: str, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat a step that begins no work until it succeeds, or until there is no sense in it."""

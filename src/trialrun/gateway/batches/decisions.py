@@ -32,7 +32,7 @@ async def carry_out(pack: Pack, till: Till, *, clock: Clock, ended: Ended) -> No
             fact = p.PackClosed(pack=pack.id, counts=counts)
     till.journal.append("", [fact])
     await till.journal.commit()
-    pack.apply(fact, clock.now(), 0)
+    pack.apply(fact, clock.now())
 
 
 def _end_rows(pack: Pack, till: Till, ended: Ended, *, is_billed: bool) -> int:

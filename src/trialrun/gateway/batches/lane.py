@@ -7,7 +7,8 @@ L3. What is out is collected by every run of the study, whatever lane its new ca
 """
 
 from asyncio import Event, TaskGroup, to_thread
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -25,11 +26,11 @@ from trialrun.gateway.batches.courier import Courier, Office
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since
+from trialrun.gateway.batches.waiting_room import UNSENT, WaitingRoom
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.pausing import pause
 
 _ZERO = Decimal(0)
-_UNSENT = ("built", "uploading", "uploaded")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +67,12 @@ class BatchLane:
         self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
         self._departing: list[Load] = []
         self._packs: dict[str, Pack] = {}
-        self._queued: dict[str, Pack] = {}
-        """Packs that are at the provider, or on their way there."""
+        self._taken_ids: set[str] = set()
+        """Of all packs that were ever built."""
         self._carried = 0
         self._news = Event()
         self._stopping = Event()
+        self._room = WaitingRoom(parts.settings, parts.clock, self._stopping, is_detached=parts.is_detached)
         self._wake: Callable[[Sequence[str]], None] = lambda _trials: None
         self._is_past_deadline = False
         self._is_over = False
@@ -85,6 +87,7 @@ class BatchLane:
         parts = self._parts
         known = packs_in(await parts.journal.facts_of(""))
         parts.packs.sweep(set(known))
+        self._taken_ids = set(known)
         self._packs = {pack.id: pack for pack in known.values() if pack.is_open}
         till = self._till()
         for pack in list(self._packs.values()):
@@ -100,12 +103,14 @@ class BatchLane:
             await self._dissolve_if_stale(pack)
             if not pack.is_open:
                 self._release(pack)
-        self._carried = sum(pack.is_open for pack in self._packs.values())
+        still = [pack for pack in self._packs.values() if pack.is_open]
+        self._carried = len(still)
+        self._room.remember(still)
 
     async def _dissolve_if_stale(self, pack: Pack) -> None:
         """A pack that has not left holds calls that are not wanted any more if their trials began anew since."""
         parts = self._parts
-        if pack.stage not in _UNSENT:
+        if pack.stage not in UNSENT:
             return
         anew = {entry.trial async for entry in parts.journal.since(pack.built_seq, "superseded")}
         is_stale = any(row.trial in anew for row in parts.packs.rows(pack.id))
@@ -183,7 +188,7 @@ class BatchLane:
         try:
             async with TaskGroup() as group:
                 for pack in [pack for pack in self._packs.values() if pack.is_open]:
-                    group.create_task(self._carry(pack, None))
+                    group.create_task(self._carry(pack))
                 while self._stop is None:
                     self._news.clear()
                     for load in self._taken():
@@ -242,8 +247,41 @@ class BatchLane:
         return loads
 
     async def _seal_and_carry(self, load: Load) -> None:
+        with self._carrying():
+            pack, file = await self._sealed(load)
+            await self._bring(pack, file)
+
+    async def _carry(self, pack: Pack) -> None:
+        with self._carrying():
+            file = self._parts.packs.sealed(pack.id, pack.model)
+            if file is None:
+                raise e.StoreError(
+                    f"the requests of the batch {pack.id} are not there",
+                    where=f"batches/{pack.id}",
+                    fix="put the folder `batches` of the study back, as it was copied or moved without it",
+                )
+            await self._bring(pack, file)
+
+    @contextmanager
+    def _carrying(self) -> Generator[None, None, None]:
+        """What stops one pack stops the study, but the others come to rest before it is told: a courier that is cut
+        in the middle leaves a doubt behind."""
+        try:
+            yield
+        except (e.StudyStop, e.StoreError) as stop:
+            self._stop = self._stop or stop
+            self._stopping.set()
+            self._news.set()
+        finally:
+            self._carried -= 1
+            self._quiet.set()
+            self._wake([])
+
+    async def _sealed(self, load: Load) -> tuple[Pack, PackFile]:
+        """Make a pack of a load, and of the pack a fact."""
         parts, spool = self._parts, load.spool
-        id_ = pack_id(parts.study, load.model, spool.digest)
+        id_ = pack_id(parts.study, load.model, spool.digest, taken=self._taken_ids)
+        self._taken_ids.add(id_)
         file = await to_thread(spool.seal, id_)
         built = p.PackBuilt(
             pack=id_,
@@ -259,44 +297,24 @@ class BatchLane:
         parts.journal.append("", [built])
         await parts.journal.commit()
         pack = self._packs[id_] = pack_of(built, parts.clock.now())
-        await self._carry(pack, file)
+        return pack, file
 
-    async def _carry(self, pack: Pack, file: PackFile | None) -> None:
+    async def _bring(self, pack: Pack, file: PackFile) -> None:
+        """Carry a pack as far as it goes in this run."""
+        if not await self._room.enter(pack):
+            self._parts.tell(
+                f"{pack.requests} calls of {pack.model} wait for room in the provider's queue; a later run hands "
+                "them in"
+            )
+            return
         try:
-            file = file or self._parts.packs.sealed(pack.id, pack.model)
-            if file is None:
-                raise e.StoreError(
-                    f"the requests of the batch {pack.id} are not there",
-                    where=f"batches/{pack.id}",
-                    fix="put the folder `batches` of the study back, as it was copied or moved without it",
-                )
-            await self._wait_for_queue(pack)
             unpacked = await Courier(pack, file, self._parts.route(pack.model), self._office()).carry()
-            if unpacked is not None:
-                await self._finish(pack, unpacked)
-            elif not pack.is_open:
-                self._release(pack)
-        except (e.StudyStop, e.StoreError) as stop:
-            # The others come to rest before it is told: a courier cut in the middle leaves a doubt behind.
-            self._stop = self._stop or stop
-            self._stopping.set()
-            self._news.set()
         finally:
-            self._queued.pop(pack.id, None)
-            self._carried -= 1
-            self._quiet.set()
-            self._wake([])
-
-    async def _wait_for_queue(self, pack: Pack) -> None:
-        """So many tokens of a model may wait at the provider; a pack that would be too many waits here."""
-        most = self._parts.settings.queued_tokens
-        while most is not None and pack.stage in _UNSENT and not self._stopping.is_set():
-            queued = sum(other.tokens for other in self._queued.values() if other.model == pack.model)
-            if not queued or queued + pack.tokens <= most:
-                break
-            await pause(self._parts.clock, self._parts.settings.poll_s, self._stopping)
-        # No await between the check and this: two packs must not both take the last of the room.
-        self._queued[pack.id] = pack
+            self._room.leave(pack)
+        if unpacked is not None:
+            await self._finish(pack, unpacked)
+        elif not pack.is_open:
+            self._release(pack)
 
     async def _finish(self, pack: Pack, unpacked: Unpacked) -> None:
         """Everything that came is settled: wake whose it is, and say what is missing."""
@@ -334,7 +352,7 @@ class BatchLane:
 
     async def _record(self, pack: Pack, fact: p.PackFact) -> None:
         self._parts.journal.append("", [fact])
-        pack.apply(fact, self._parts.clock.now(), 0)
+        pack.apply(fact, self._parts.clock.now())
         await self._parts.journal.commit()
 
     def _await(self, trial: str, at: str) -> None:

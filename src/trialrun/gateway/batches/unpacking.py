@@ -3,7 +3,7 @@
 U1. Every line becomes exactly one of: settled, refused for good, back into the pool, never run, a second bill for what
     is settled. What has no line is missing: in doubt, its money held. (A stopped batch of Google has no
     line for what never ran: there its own counts have to account for all others.)
-U2. Unpacking twice gives the same journal: a line whose attempt has ended since the results came is passed over.
+U2. Unpacking twice gives the same journal: a line whose attempt has ended since its pack was built is passed over.
 U3. Order means nothing, ids everything. A foreign id means that these are not our results, or not only: nothing is
     unpacked before a person has said so.
 """
@@ -117,6 +117,8 @@ async def dissolve(
         if why:
             facts.append(f.GaveUp(at=row.at, error="RequestRefused", reason=why))
         till.journal.append(row.trial, facts)
+        if row.key in ended.in_doubt:
+            till.purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
         till.purse.release(row, row.ceiling_usd or _ZERO)
         counts["refused" if why else "to be tried again"] += 1
     await till.journal.commit()
@@ -142,8 +144,9 @@ class _Unpacking:
             unpacked.foreign = [id_ for id_ in self._ids() if id_ not in self._rows]
             if unpacked.foreign:
                 return unpacked
-        if self._pack.fetched_seq:
-            self._ended = await ended_since(self._till.journal, self._pack.fetched_seq)
+        if self._pack.built_seq:
+            # Built by an earlier run: some of its lines may have ended since, in whatever way.
+            self._ended = await ended_since(self._till.journal, self._pack.built_seq)
         for number, result in enumerate(self._results(), start=1):
             self._take(result)
             if number % _LINES_A_COMMIT == 0:
@@ -172,7 +175,10 @@ class _Unpacking:
             self._seen.add(result.id)
             if row.key in self._ended.surely:
                 self._unpacked.counts["settled before"] += 1
-            elif result.raw is not None:
+                return
+            if row.key in self._ended.in_doubt:
+                self._till.purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
+            if result.raw is not None:
                 self._settle(row, result.raw)
             else:
                 self._release(row, result)
@@ -245,6 +251,8 @@ class _Unpacking:
             if row.id in self._seen or row.key in self._ended.surely:
                 continue
             if look is not None and has_all:
+                if row.key in self._ended.in_doubt:
+                    self._till.purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
                 self._release(row, Result(id=row.id, reason=f"the batch ended before it ran ({look.word})"))
                 continue
             self._unpacked.missing.append(row)
