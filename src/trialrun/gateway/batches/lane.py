@@ -282,7 +282,11 @@ class BatchLane:
         parts, spool = self._parts, load.spool
         id_ = pack_id(parts.study, load.model, spool.digest, taken=self._taken_ids)
         self._taken_ids.add(id_)
-        file = await to_thread(spool.seal, id_)
+        try:
+            file = await to_thread(spool.seal, id_)
+        except e.StoreError:
+            spool.discard()
+            raise
         built = p.PackBuilt(
             pack=id_,
             model=load.model,
