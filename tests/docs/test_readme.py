@@ -29,7 +29,9 @@ def test_the_study_of_the_readme_gives_the_plan_and_the_table_that_it_shows(tmp_
     shown = blocks("")[0]
     plan = trialrun("plan", "warmth.yaml", folder=tmp_path)
     assert plan.returncode == 0, plan.stderr
-    assert plan.stdout.splitlines()[0] in shown
+    for line in plan.stdout.splitlines():
+        if line.startswith(("warmth:", "live", "batch")):
+            assert line in shown
     rehearsed = trialrun("rehearse", "warmth.yaml", folder=tmp_path)
     assert rehearsed.returncode == 0, rehearsed.stderr
     table = [line for line in rehearsed.stdout.splitlines() if re.match(r"(warm|neutral) ", line)]

@@ -1,12 +1,14 @@
 """What a user may want to do next, given where a study stands: commands to copy, each with its reason."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trialrun.app.exits import Exit
 from trialrun.app.tables import StudyTable
+from trialrun.core.flags import BUDGET, flag_words
 
+_OF_A_LANE = ("rehearsal.", "batch.")
 Step = tuple[str, str]
 """A command, and what it is good for."""
 
@@ -16,9 +18,22 @@ def next_steps(table: StudyTable, named: str, most: int = 3) -> list[Step]:
     return list(_steps(table, named))[:most]
 
 
+def carrying_out(command: str, named: str, overrides: Mapping[str, object], *more: str) -> str:
+    """`plan`, `rehearse` or `run` with the flags by which a study became what it is, as far as the command has them."""
+    known = {"plan": (), "rehearse": ("rehearsal.",), "run": ("batch.",)}[command]
+    words = [
+        word
+        for path, value in sorted(overrides.items())
+        if not path.startswith(_OF_A_LANE) or path.startswith(known)
+        for word in flag_words(path, value)
+    ]
+    return shlex.join(["trialrun", command, named, *words, *more])
+
+
 def _steps(table: StudyTable, named: str) -> Iterator[Step]:
     study = shlex.quote(named)
-    again = f"trialrun {'rehearse' if table.is_rehearsal else 'run'} {study}"
+    command = "rehearse" if table.is_rehearsal else "run"
+    again = carrying_out(command, named, table.overrides)
     if table.worked_on_by is not None:
         yield f"trialrun watch {study}", "follow the run"
         yield f"trialrun stop {study}", "end it in good order"
@@ -31,7 +46,9 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
         )
     match table.exit:
         case Exit.BUDGET:
-            yield f"{again} --budget {_more_than(table)}", "go on with a higher budget"
+            capped = {path: value for path, value in table.overrides.items() if path not in BUDGET}
+            raised = carrying_out(command, named, capped, "--budget", _more_than(table))
+            yield raised, "go on with a higher budget"
         case Exit.SOME_FAILED:
             broken = table.failed + table.forks_with("failed", "timed_out", "cancelled")
             failed = _so_many(broken, "failed trial", "failed trials")
@@ -41,7 +58,7 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
         case Exit.INTERRUPTED:
             yield again, "go on where it stopped; nothing is paid twice"
         case Exit.DONE if table.is_rehearsal and not _is_folder(named):
-            yield f"trialrun run {study}", "the same with real models"
+            yield carrying_out("run", named, table.overrides), "the same with real models"
         case _:
             pass
     if table.done:

@@ -21,10 +21,12 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
     code = code_of(plan)
     last = last_declared(await journal.facts_of(""))
     study = plan.study
+    goes_on = last is not None and Path(plan.file) == plan.folder / RESOLVED
+    overrides = {**(last.overrides if last is not None and goes_on else {}), **plan.overrides}
     if (
         last is not None
         and (last.digest, last.code, last.lane) == (study.digest, code, plan.lane)
-        and (last.replicates, last.seed) == (study.replicates, study.seed)
+        and (last.replicates, last.seed, last.overrides) == (study.replicates, study.seed, overrides)
     ):
         return
     document = msgspec.json.encode(study.document, order="deterministic").decode()
@@ -38,6 +40,7 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
         seed=study.seed,
         replicates=study.replicates,
         reason=agreed,
+        overrides=overrides,
     )
     journal.append("", [declared], {declared.source: study.source, declared.document: document})
     await journal.commit()

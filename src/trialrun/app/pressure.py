@@ -134,14 +134,14 @@ def batch_analysis_of(folder: Path) -> dict[str, Any]:
 
 
 def _declared(archive: Archive, procedure: str, folder: Path) -> tuple[Study, str]:
-    study, lane = declared_study(archive)
+    study, declared = declared_study(archive)
     if study.document.get("procedure") != procedure:
         raise UsageError(
             f"`{study.name}` is no study of `{procedure}`",
             where=str(folder),
             fix=f"this report needs `procedure: {procedure}`",
         )
-    return study, lane
+    return study, declared.lane
 
 
 def _rows(archive: Archive) -> Iterator[Row]:

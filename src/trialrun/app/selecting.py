@@ -98,7 +98,7 @@ def select(
     """The levels of a factor for which all rules hold, looking at trials with the levels in `only`."""
     wanted = [rule_of(rule) for rule in rules]
     with Archive(folder) as archive:
-        study, lane = declared_study(archive)
+        study, declared = declared_study(archive)
         chosen = _factor_of(study, factor)
         _check_only(study, only or {})
         values = _values(archive, factor, {rule.measure for rule in wanted}, only or {})
@@ -106,13 +106,14 @@ def select(
     taken = [level for level in chosen.levels if verdicts[level.label]]
     return Selection(
         study=study.name,
-        lane=lane,
+        lane=declared.lane,
         factor=factor,
         rules=tuple(rule.text for rule in wanted),
         taken=tuple(level.label for level in taken),
         left_out=tuple(label for label, verdict in verdicts.items() if verdict is False),
         without_data=tuple(label for label, verdict in verdicts.items() if verdict is None),
-        text=_head(study, lane, factor, wanted, only or {}) + write_yaml([_entry(level) for level in taken]),
+        text=_head(study, declared.lane, factor, wanted, only or {})
+        + write_yaml([_entry(level) for level in taken]),
     )
 
 

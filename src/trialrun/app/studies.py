@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -10,6 +10,7 @@ from trialrun.app import foreign
 from trialrun.app.material import PREFIX, material, material_names
 from trialrun.app.procedures import Procedures
 from trialrun.core import facts as f
+from trialrun.core.data import plain_data
 from trialrun.core.design import Design
 from trialrun.core.errors import UsageError
 from trialrun.core.folders import ENDINGS
@@ -39,6 +40,8 @@ class Plan:
     file: str
     live_folder: Path
     """Where its live results go, whatever the lane."""
+    overrides: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What flags say beyond the file: dotted path → value."""
     format: str = ""
     """Of another tool's plan: which format it has (`app.foreign`)."""
 
@@ -149,6 +152,7 @@ def plan_of(
         lane=lane,
         file=file,
         live_folder=live_folder,
+        overrides={path: plain_data(value)[0] for path, value in overrides.items()},
         format=form,
     )
 

@@ -17,6 +17,7 @@ import msgspec
 from trialrun.app.exits import Exit
 from trialrun.app.judging.standing import PassRow, passes_in
 from trialrun.app.studies import last_declared
+from trialrun.core import facts as f
 from trialrun.core.design import Design, in_file_order
 from trialrun.core.errors import StoreError
 from trialrun.core.parse import archived
@@ -100,6 +101,8 @@ class StudyTable:
     money: Money
     calls: int
     worked_on_by: Holder | None
+    overrides: Mapping[str, object]
+    """What flags said beyond the study file."""
     passes: tuple[PassRow, ...] = ()
     """The judging passes over it."""
 
@@ -133,7 +136,7 @@ class StudyTable:
 def table_of(folder: Path) -> StudyTable:
     """Read the folder of a study, also while a process works on it."""
     with Archive(folder) as archive:
-        study, lane = declared_study(archive)
+        study, declared = declared_study(archive)
         design = Design(study)
         conditions = in_file_order(study, islice(design, MOST_CONDITIONS))
         reading = _Reading(declared=_declared_measures(study), shown={each.id for each in conditions})
@@ -147,7 +150,7 @@ def table_of(folder: Path) -> StudyTable:
             study=study.name,
             question=study.question,
             notice=study.notice,
-            lane=lane,
+            lane=declared.lane,
             folder=folder,
             replicates=study.replicates,
             conditions=design.count(),
@@ -171,12 +174,13 @@ def table_of(folder: Path) -> StudyTable:
             ),
             calls=total.calls,
             worked_on_by=archive.holder(),
+            overrides=declared.overrides,
             passes=passes_in(archive),
         )
 
 
-def declared_study(archive: Archive) -> tuple[Study, str]:
-    """The plan that is in force in this folder, and its lane."""
+def declared_study(archive: Archive) -> tuple[Study, f.Declared]:
+    """The plan that is in force in this folder, and how it was declared."""
     declared = last_declared(archive.facts_of(""))
     if declared is None:
         raise StoreError(
@@ -186,7 +190,7 @@ def declared_study(archive: Archive) -> tuple[Study, str]:
         )
     stored = archive.texts([declared.document]).get(declared.document, "{}")
     document = msgspec.json.decode(stored.encode("utf-8", "surrogatepass"), type=dict[str, object])
-    return archived(document), declared.lane
+    return archived(document), declared
 
 
 @dataclass(kw_only=True, slots=True)

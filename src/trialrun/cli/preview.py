@@ -1,11 +1,11 @@
 """A study before it runs: rendered for people, and as data for `--json`."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from decimal import Decimal
 from itertools import islice
 
+from trialrun.app.advice import Step, carrying_out
 from trialrun.app.previewing import Contrast, Preview, Prompt, contrasts_of, prompts_of
 from trialrun.app.studies import models_of
 from trialrun.cli import amounts
@@ -115,15 +115,20 @@ def blocks_of(found: Preview, named: str, *, with_prompts: bool, with_trials: bo
         yield from _prompts(found)
     if with_trials:
         yield from _trials(found)
-    quoted = shlex.quote(named)
     yield GAP
     yield Line("next", "title")
-    steps = [(f"trialrun rehearse {quoted}", "all of it on a built-in model, for nothing")]
+    yield Pairs(list(_steps(found, named, with_prompts=with_prompts)), are_commands=True)
+
+
+def _steps(found: Preview, named: str, *, with_prompts: bool) -> Iterator[Step]:
+    flags = found.plan.overrides
+    is_asked_for = found.plan.lane == "batch" and found.plan.study.lane != "batch"
+    lane = ("--lane", "batch") if is_asked_for else ()
     if not with_prompts:
-        steps.insert(
-            0, (f"trialrun plan {quoted} --prompts", "read what will be sent, and what each factor changes")
-        )
-    yield Pairs([*steps, (f"trialrun run {quoted}", "run it")], are_commands=True)
+        read = carrying_out("plan", named, flags, *lane, "--prompts")
+        yield read, "read what will be sent, and what each factor changes"
+    yield carrying_out("rehearse", named, flags), "all of it on a built-in model, for nothing"
+    yield carrying_out("run", named, flags, *lane), "run it"
 
 
 def data_of(found: Preview, *, with_prompts: bool, with_trials: bool) -> dict[str, object]:

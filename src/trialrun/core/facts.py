@@ -41,6 +41,8 @@ class Declared(_Fact, frozen=True, tag="declared"):
     replicates: int
     reason: str = ""
     """What was agreed about trials that ran under the plan before: kept, or redone."""
+    overrides: dict[str, object] = {}
+    """What flags said: dotted path → value. The resolved document has it already; the file as given has not."""
 
 
 class Opened(_Fact, frozen=True, tag="opened"):

@@ -6,8 +6,6 @@ from trialrun.core.errors import Mistake, StudyMistakes
 from trialrun.core.paths import Path
 from trialrun.core.source import Source
 
-_FLAGS = {"replicates": "--replicates", "budget_usd": "--budget"}
-
 
 class Mistakes:
     """What is wrong so far. A place that a flag gave is reported as that flag, never as a line of the file."""
@@ -71,8 +69,3 @@ class Mistakes:
 
     def _flag_of(self, path: Path) -> str | None:
         return next((flag for start, flag in self._flags.items() if path[: len(start)] == start), None)
-
-
-def flag_text(dotted: str, value: object) -> str:
-    """The flag as the user may have typed it."""
-    return f"{_FLAGS[dotted]} {value}" if dotted in _FLAGS else f"--set {dotted}={value}"

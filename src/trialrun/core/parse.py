@@ -21,9 +21,10 @@ from trialrun.core.document import DesignEntry, StudyFile, entry_at, plain
 from trialrun.core.errors import Mistake, StudyMistakes, UsageError
 from trialrun.core.explain import objections
 from trialrun.core.factors import FactorDraft, read_factor
+from trialrun.core.flags import flag_text
 from trialrun.core.folders import ReadFolder
 from trialrun.core.levels import check_levels
-from trialrun.core.mistakes import Mistakes, flag_text
+from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.nouns import noun_of, resolved
 from trialrun.core.paths import Keys, Path, as_map

@@ -68,9 +68,9 @@ def command(
     if fresh:
         begin_anew(screen, plan)
     try:
-        return carried_out(screen, plan, wishes, named=str(study))
+        return carried_out(screen, plan, wishes, named=str(folder or study))
     except ConsentNeeded:
         if consent is not None:
             raise
         begin_anew(screen, plan)
-        return carried_out(screen, plan, wishes, named=str(study))
+        return carried_out(screen, plan, wishes, named=str(folder or study))

@@ -59,4 +59,4 @@ def command(
     )
     plan = load(study, lane=lane, folder=folder, overrides=flags(study))
     wishes = Options(consent=consent or "ask", retry_failed=retry_failed, wait=wait, detach=detach)
-    return carried_out(screen, plan, wishes, named=str(study))
+    return carried_out(screen, plan, wishes, named=str(folder or study))
