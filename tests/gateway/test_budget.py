@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from decimal import Decimal
 
 import pytest
@@ -45,9 +45,10 @@ FAILURES = (
 class AuditedJournal(MemoryJournal):
     """Adds the money of all facts up after each append, independently of the ledger."""
 
-    def __init__(self, budget: Budget, clock: ManualClock) -> None:
+    def __init__(self, budget: Budget, clock: ManualClock, dice: random.Random) -> None:
         super().__init__(clock=clock)
         self.budget = budget
+        self.clock, self.dice = clock, dice
         self.folds: dict[str, TrialState] = {}
         self.committed_usd = Decimal(0)
         self.by_condition: dict[str, Decimal] = defaultdict(Decimal)
@@ -74,6 +75,11 @@ class AuditedJournal(MemoryJournal):
             (self.committed_usd, self.budget.study_usd),
         ):
             assert cap is None or committed <= cap
+
+    async def commit(self) -> None:
+        """The disk takes a moment, in which a caller may be cancelled."""
+        await self.clock.sleep(self.dice.random() / 5)
+        await super().commit()
 
 
 class AuditedLedger(Ledger):
@@ -195,10 +201,25 @@ def test_a_thousand_calls_at_once_under_a_budget_for_a_few() -> None:
     asyncio.run(_fuzz(7, 1000, Budget(study_usd=Decimal("0.02")), price, 0.3))
 
 
-async def _fuzz(seed: int, width: int, budget: Budget, price: Price, share: float) -> None:
+async def _caught(asking: Awaitable[object]) -> Exception | None:
+    try:
+        await asking
+    except Exception as error:  # noqa: BLE001 - it is raised again by the task that waits
+        return error
+    return None
+
+
+async def _cancel_after(task: "asyncio.Task[Exception | None]", seconds: float, clock: ManualClock) -> None:
+    await clock.sleep(seconds)
+    task.cancel()
+
+
+async def _fuzz(
+    seed: int, width: int, budget: Budget, price: Price, share: float, *, cancels: float = 0.2
+) -> None:
     dice = random.Random(seed)
     clock = ManualClock(auto=True)
-    journal = AuditedJournal(budget, clock=clock)
+    journal = AuditedJournal(budget, clock, dice)
     ledger = AuditedLedger(budget=budget)
     provider = Fuzzed(dice, share, clock)
     ends: list[str] = []
@@ -213,6 +234,15 @@ async def _fuzz(seed: int, width: int, budget: Budget, price: Price, share: floa
             group=group,
         )
 
+        async def impatient(asking: Awaitable[object]) -> None:
+            """Cancels the call after a moment, as the time limit of a turn does."""
+            task = group.create_task(_caught(asking))
+            if dice.random() < cancels:
+                group.create_task(_cancel_after(task, dice.random() * 4, clock))
+            error = await task
+            if error is not None:
+                raise error
+
         async def trial(number: int) -> None:
             name = f"c{number % 3}/t{number}"
             ledger.open_trial(name, settled_usd=Decimal(0), held_usd=Decimal(0))
@@ -220,8 +250,10 @@ async def _fuzz(seed: int, width: int, budget: Budget, price: Price, share: floa
                 call = call_of(name, position, "w" * dice.randrange(1, 300), 64)
                 provider.bounds = (min(64, most_tokens_in(call.request)), 64)
                 try:
-                    await gateway.ask(call, attempts_before=0, delta=delta(), texts={})
+                    await impatient(gateway.ask(call, attempts_before=0, delta=delta(), texts={}))
                     ends.append("answered")
+                except asyncio.CancelledError:
+                    ends.append("cancelled")
                 except (CallError, ReplyUnreadable) as error:
                     ends.append(type(error).__name__)
                 except BudgetExhausted as error:
@@ -316,3 +348,30 @@ async def test_a_ceiling_above_a_cap_is_refused_before_anything_leaves(level: st
     assert "budget_usd" in caught.value.fix
     assert not provider.sent
     assert await journal.facts_of("c/t") == []
+
+
+async def test_a_call_that_is_cancelled_while_its_intent_is_written_holds_nothing_afterwards() -> None:
+    """Nothing has left: what the ledger gives to others, the journal must not go on holding."""
+    clock = ManualClock(auto=True)
+    budget = Budget(study_usd=Decimal(1))
+    journal, ledger = AuditedJournal(budget, clock, random.Random(1)), AuditedLedger(budget=budget)
+    provider = Scripted("never")
+    async with asyncio.TaskGroup() as group:
+        gateway = Gateway(
+            journal=journal,
+            route=lambda _: provider,
+            prices=OnePrice(Price(input=Decimal(1), output=Decimal(10))),
+            purse=Purse(ledger),
+            limits=Limits(),
+            clock=clock,
+            group=group,
+        )
+        asking = group.create_task(
+            _caught(gateway.ask(call_of("c/t", 0, "?", 1000), attempts_before=0, delta=delta(), texts={}))
+        )
+        await asyncio.sleep(0)
+        assert journal.folds["c/t"].held_usd > 0, "the intent is on its way to the disk"
+        asking.cancel()
+    assert not provider.sent
+    assert ledger.study.committed_usd == 0
+    assert journal.folds["c/t"].held_usd == 0

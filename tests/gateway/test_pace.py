@@ -89,6 +89,35 @@ async def test_whoever_waits_when_the_run_drains_leaves_at_once_and_in_flight_st
     assert clock.monotonic() == 0, "no timer keeps the run open"
 
 
+async def test_a_call_that_is_cancelled_as_its_turn_comes_lets_the_next_one_go() -> None:
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", in_flight=1),), clock, group)
+        await pacer.enter("x/m", 1)
+        await clock.sleep(2)  # past the ramp, whose timer would hide it
+        second, third = (group.create_task(pacer.enter("x/m", 1)) for _ in range(2))
+        await asyncio.sleep(0)
+        pacer.leave("x/m", 1, 1)
+        second.cancel()
+        async with asyncio.timeout(5):
+            await third
+        pacer.leave("x/m", 1, 1)
+        assert pacer.in_flight == 0
+
+
+async def test_nobody_enters_a_lane_that_is_drained() -> None:
+    clock = ManualClock()
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", requests_per_minute=1),), clock, group)
+        await pacer.enter("x/m", 10)
+        pacer.drain()
+        late = group.create_task(drained(pacer))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert late.done(), "a call that waited for money comes late to a drained lane"
+        assert await late
+
+
 async def drained(pacer: Pacer) -> bool:
     try:
         await pacer.enter("x/m", 10)

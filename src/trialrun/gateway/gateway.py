@@ -9,13 +9,14 @@ G4. Attempts are recorded and never overwritten.
 from asyncio import FIRST_COMPLETED, CancelledError, TaskGroup, wait
 from asyncio import Event as AsyncEvent
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from trialrun.core import chance
 from trialrun.core import facts as f
 from trialrun.core.calls import Call, RawReply, Usage
-from trialrun.core.errors import CallError, Drained, ReplyUnreadable, StudyStop
+from trialrun.core.errors import CallError, Drained, ReplyUnreadable, StoreError, StudyStop
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook, Provider
 from trialrun.core.pricing import ceiling_usd
 from trialrun.core.retry import next_wait
@@ -161,14 +162,28 @@ class Gateway:
             turn=call.turn,
             request=sending.delta if attempt == 1 else None,
         )
+        is_written = False
         try:
             self._stop_if_draining()
             self._journal.append(call.trial, [intent], sending.texts if attempt == 1 else None)
+            is_written = True
             await self._journal.commit()
-        except BaseException:
-            # Nothing has left. If the intent is durable all the same, the next run counts it as in doubt.
+        except BaseException as error:
+            # Nothing has left. The journal must say so too, or it would hold what the purse gives to others.
+            if is_written:
+                with suppress(StoreError):
+                    self._take_back(sending, attempt, error)
             self.purse.release(call, sending.held_usd)
             raise
+
+    def _take_back(self, sending: _Sending, attempt: int, error: BaseException) -> None:
+        fact = f.Released(
+            at=sending.call.address,
+            attempt=attempt,
+            error=type(error).__name__,
+            reason="stopped before it left",
+        )
+        self._journal.append(sending.call.trial, [fact])
 
     async def _send(self, sending: _Sending, attempt: int, entered_at: float) -> RawReply:
         self.meter.attempts += 1

@@ -107,6 +107,7 @@ class Pacer:
         self._clock = clock
         self._group = group
         self._lanes: dict[str, Lane] = {}
+        self._is_draining = False
 
     async def enter(self, model: str, tokens: int) -> float:
         """Wait until a call of about so many tokens may leave, and count it as in flight. Returns when that was."""
@@ -115,6 +116,8 @@ class Pacer:
         if not lane.waiting and lane.wait_s(tokens, now) == 0.0:
             lane.enter(tokens, now)
             return now
+        if self._is_draining:
+            raise Drained
         turn: Future[None] = get_running_loop().create_future()
         lane.waiting.append((tokens, turn))
         self._serve(lane)
@@ -122,12 +125,15 @@ class Pacer:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
+                # Let go in the moment in which its turn came: nobody behind it may wait for a call that never was.
                 lane.active -= 1
+                self._serve(lane)
             raise
         return self._clock.monotonic()
 
     def drain(self) -> None:
         """Nobody waits any longer: whoever does is unwound with `Drained`. At a low rate, queues last for minutes."""
+        self._is_draining = True
         for lane in self._lanes.values():
             while lane.waiting:
                 _, turn = lane.waiting.popleft()
