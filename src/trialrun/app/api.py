@@ -129,11 +129,15 @@ def run(
     made = _plan_of(
         study, lane=lane, folder=Path(folder) if folder else None, overrides={**(set or {}), **flags}
     )
-    options = Options(consent=on_change, retry_failed=retry_failed, wait=wait)
+    ran = carry_out(made, Options(consent=on_change, retry_failed=retry_failed, wait=wait), progress=progress)
+    return Results(made.folder, plan=made, exit_=ran.exit, stopped_by=ran.stopped_by)
+
+
+def carry_out(plan: Plan, options: Options, *, progress: bool | Callable[[Live], None] = True) -> Ran:
+    """Run what is unfinished of a plan, from a program that waits for it."""
     watch = progress if callable(progress) else _Printer(sys.stderr).update if progress else None
     control = Control()
-    ran = waited_for(lambda: _carried_out(made, options, watch, control), control)
-    return Results(made.folder, plan=made, exit_=ran.exit, stopped_by=ran.stopped_by)
+    return waited_for(lambda: _carried_out(plan, options, watch, control), control)
 
 
 async def _carried_out(

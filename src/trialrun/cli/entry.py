@@ -22,12 +22,12 @@ from trialrun.core.errors import StudyMistakes, TrialrunError
 _PROGRAM = "trialrun"
 
 
-def run(arguments: Sequence[str], program: click.Command = commands) -> int:
-    """Carry out one command."""
+def run(arguments: Sequence[str], program: click.Command = commands, name: str = _PROGRAM) -> int:
+    """Carry out one command. `name` is what the user called."""
     screen = Screen.of(arguments)
     offer_all()
     try:
-        answer = program.main(list(arguments), prog_name=_PROGRAM, standalone_mode=False, obj=screen)
+        answer = program.main(list(arguments), prog_name=name, standalone_mode=False, obj=screen)
     except BaseException as error:  # noqa: BLE001  # the outermost boundary: everything ends in an exit code
         return _failed(screen, _told(error))
     if isinstance(answer, Shown):

@@ -8,6 +8,7 @@ import re
 
 from trialrun.app import foreign
 from trialrun.app.foreign import Format, Offer
+from trialrun.compat.patienthub import format as patienthub
 
 
 def offer_all() -> None:
@@ -34,4 +35,5 @@ OFFERS = (
         recognises=_is_batch,
         made=_scenario_lab,
     ),
+    patienthub.OFFER,
 )

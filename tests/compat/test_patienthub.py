@@ -1,0 +1,386 @@
+"""Batches of PatientHub: the documented options, files, keys and columns, over a study that is like any other."""
+
+import csv
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.behaviour.support import run as run_plan
+from tests.cli.conftest import Said, Trialrun, trialrun
+from tests.therapy.sessions import far_end
+from trialrun.app import foreign
+from trialrun.app.exits import Exit
+from trialrun.app.running import Options
+from trialrun.cli.entry import run
+from trialrun.cli.scripts import batch_simulate, export_sessions
+from trialrun.compat.patienthub.batch import (
+    BatchConfig,
+    aggregate_results,
+    plan_of,
+    results_of,
+    run_batch,
+)
+from trialrun.compat.patienthub.export import load_sessions, sessions_to_dataframe
+from trialrun.compat.patienthub.format import OFFER
+from trialrun.compat.patienthub.rows import places_of
+from trialrun.core.calls import Call
+from trialrun.core.errors import RequestRefused, StudyMistakes, UsageError
+from trialrun.measures.text import word_count
+
+__all__ = ["trialrun"]
+
+Script = Callable[..., Said]
+SMALL = ("--num_runs", "2", "--max_turns", "3", "--seed", "42", "--lane", "rehearsal")
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Script:
+    """The two scripts by name, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    programs = {"batch_simulate": batch_simulate, "export": export_sessions}
+
+    def call(name: str, *arguments: str) -> Said:
+        capsys.readouterr()
+        program = programs[name]
+        code = run(arguments, program.command, program.CALLED)
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return call
+
+
+def mistakes(**flags: object) -> list[tuple[str, str]]:
+    with pytest.raises(StudyMistakes) as caught:
+        plan_of(flags, lane="rehearsal")
+    return [(each.what, each.file) for each in caught.value.mistakes]
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.glob("*.json")}
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_defaults_are_those_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    plan = plan_of({}, lane="live")
+    spec = plan.specs.spec_of(next(iter(plan.design)))
+    assert (plan.trials, spec.settings["max_turns"], plan.study.limits.open_trials) == (5, 20, 4)
+    for role, method in (("client", "patientPsi"), ("therapist", "CBT")):
+        party = spec.parties[role]
+        assert (party.method, party.model, party.temperature) == (method, "openai/gpt-4o", 0.7)
+    assert plan.folder.parent == Path("outputs/batch")
+    time.strptime(plan.folder.name, "%Y-%m-%d_%H-%M-%S")
+    assert BatchConfig() == BatchConfig(output_dir=BatchConfig().output_dir)
+    assert (BatchConfig().num_runs, BatchConfig().max_turns, BatchConfig().max_workers) == (5, 20, 4)
+
+
+def test_two_batches_of_one_second_have_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    first = Path(BatchConfig().output_dir)
+    first.mkdir(parents=True)
+    assert Path(BatchConfig().output_dir) != first
+
+
+def test_a_flag_goes_before_the_file_and_the_file_before_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    text = yaml.safe_dump({"num_runs": 10, "max_turns": 25, "seed": 42, "clients": ["eeyore"]})
+    plan = plan_of({"num_runs": 3, "clients": None}, lane="live", text=text)
+    spec = plan.specs.spec_of(next(iter(plan.design)))
+    assert plan.study.replicates == 3
+    assert (spec.settings["max_turns"], plan.study.seed, spec.parties["client"].method) == (25, 42, "eeyore")
+    assert plan.study.limits.open_trials == 4
+    zero = plan_of({"seed": 0}, lane="live", text=text)
+    assert zero.study.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "place"),
+    [
+        ({"clients": "patientpsi"}, "there is no client `patientpsi`", "--clients"),
+        ({"therapists": "CBT,CBT"}, "the therapist `CBT` stands twice", "--therapists"),
+        ({"clients": ""}, "`clients`", "--clients"),
+        ({"clients": "scripted"}, "no lines", "--clients"),
+        ({"num_runs": 0}, "`num_runs`", "--num_runs"),
+        ({"characters": {"patientPsi": "anton"}}, "`patientPsi` cannot play `anton`", "--characters"),
+        ({"characters": {"eeyore": "nora-minimal"}}, "none of the clients", "--characters"),
+    ],
+)
+def test_mistakes_are_said_with_their_place(given: dict[str, object], said: str, place: str):
+    ((what, where),) = mistakes(**given)
+    assert said in what
+    assert where == place
+
+
+def test_all_mistakes_of_a_file_are_said_at_once_with_their_lines(tmp_path: Path):
+    text = "clients:\n  - patientPsi\n  - eyore\ntherapist: [CBT]\nnum_runs: many\n"
+    with pytest.raises(StudyMistakes) as caught:
+        plan_of({}, lane="live", text=text, file="b.yaml")
+    found = {(each.line, each.what.split("`")[1]) for each in caught.value.mistakes}
+    assert found == {(4, "therapist"), (5, "num_runs")}
+    with pytest.raises(StudyMistakes) as caught:
+        plan_of({}, lane="live", text=text[: text.index("therapist")], file="b.yaml")
+    (mistake,) = caught.value.mistakes
+    assert (mistake.line, mistake.fix) == (3, "did you mean `eeyore`?")
+
+
+def test_a_batch_writes_the_documented_files(script: Script, tmp_path: Path):
+    clients = "patientPsi,consistentMI"
+    said = script("batch_simulate", "--clients", clients, *SMALL, "--output_dir", "out")
+    assert said.exit == 0, said.err
+    folder = tmp_path / "out.rehearsal"
+    names = {f"{client}_CBT_run{run}.json" for client in clients.split(",") for run in (0, 1)}
+    assert set(files(folder)) == names | {"batch_summary.json"}
+    session = read(folder / "consistentMI_CBT_run1.json")
+    assert {"profile", "messages", "num_turns", "usage"} <= session.keys()
+    assert [message["role"] for message in session["messages"]] == ["therapist", "client"] * 3
+    assert session["profile"]["motive"]["sentence"], "the whole profile, hidden parts too"
+    assert session["num_turns"] == 3
+    assert {state["party"] for state in session["states"]} == {"client"}
+    usage = session["usage"]
+    for role in ("client", "therapist"):
+        one = usage[role]
+        assert one["total_tokens"] == one["prompt_tokens"] + one["completion_tokens"] > 0
+    assert usage["total_cost"] == pytest.approx(
+        usage["client"]["total_cost"] + usage["therapist"]["total_cost"]
+    )
+    assert session["lane"] == "rehearsal"
+    summary = read(folder / "batch_summary.json")
+    assert (summary["total_runs"], summary["successful"], summary["failed"]) == (4, 4, 0)
+    assert summary["by_combination"]["patientPsi_CBT"]["num_runs"] == 2
+    assert summary["by_combination"]["patientPsi_CBT"]["avg_turns"] == 3
+    assert summary["by_combination"]["patientPsi_CBT"]["std_turns"] == 0
+    assert summary["rehearsal"] is True
+
+
+def test_the_cost_of_all_sessions_is_what_the_ledger_says(script: Script, trialrun: Trialrun, tmp_path: Path):
+    script("batch_simulate", "--clients", "consistentMI", "--therapists", "MI", *SMALL, "--output_dir", "out")
+    spent = trialrun("status", "out.rehearsal", "--json").json["money"]["spent_usd"]
+    summary = read(tmp_path / "out.rehearsal/batch_summary.json")
+    assert summary["total_cost"] == pytest.approx(float(spent))
+
+
+def test_runs_of_a_seed_are_equal_byte_for_byte_whatever_the_workers(script: Script, tmp_path: Path):
+    made: dict[str, dict[str, bytes]] = {}
+    for name, workers, seed in (("a", "1", "42"), ("b", "16", "42"), ("c", "4", "43")):
+        more = (*SMALL, "--seed", seed, "--max_workers", workers, "--output_dir", name)
+        assert script("batch_simulate", "--clients", "patientPsi,simPatient", *more).exit == 0
+        made[name] = files(tmp_path / f"{name}.rehearsal")
+    assert made["a"] == made["b"]
+    assert all(made["a"][name] != made["c"][name] for name in made["a"] if "_run" in name)
+    assert made["a"]["patientPsi_CBT_run0.json"] != made["a"]["patientPsi_CBT_run1.json"]
+
+
+def test_without_a_seed_one_is_drawn_and_the_folder_keeps_it(script: Script, tmp_path: Path):
+    arguments = ("--num_runs", "1", "--max_turns", "1", "--lane", "rehearsal", "--output_dir")
+    for name in ("a", "b"):
+        assert script("batch_simulate", *arguments, name).exit == 0
+    kept = {name: yaml.safe_load((tmp_path / f"{name}.rehearsal/study.yaml").read_text()) for name in "ab"}
+    assert kept["a"]["seed"] != kept["b"]["seed"]
+    before = files(tmp_path / "a.rehearsal")
+    assert script("batch_simulate", *arguments, "a").exit == 0
+    assert files(tmp_path / "a.rehearsal") == before
+
+
+def test_a_larger_batch_goes_on_in_the_same_folder(script: Script, trialrun: Trialrun, tmp_path: Path):
+    folder = tmp_path / "out.rehearsal"
+    assert script("batch_simulate", *SMALL, "--output_dir", "out").exit == 0
+    before = files(folder)
+    more = ("--num_runs", "4", "--therapists", "CBT,eliza")
+    assert script("batch_simulate", *SMALL, *more, "--output_dir", "out").exit == 0
+    after = files(folder)
+    assert len(after) == 1 + 2 * 4
+    assert all(after[name] == before[name] for name in before if "_run" in name)
+    assert trialrun("verify", "out.rehearsal").exit == 0
+
+
+def test_a_batch_that_its_budget_stops_says_so_and_goes_on(
+    script: Script, trialrun: Trialrun, tmp_path: Path
+):
+    stopped = script("batch_simulate", *SMALL, "--num_runs", "6", "--budget", "0.10", "--output_dir", "out")
+    assert stopped.exit == 4
+    summary = read(tmp_path / "out.rehearsal/batch_summary.json")
+    assert summary["total_runs"] == 6
+    assert summary["unfinished"] == 6 - summary["successful"] > 0
+    assert summary["failed"] == 0
+    assert summary["total_cost"] <= 0.10
+    assert trialrun("run", "out.rehearsal", "--budget", "5").exit == 0
+    assert read(tmp_path / "out.rehearsal/batch_summary.json")["successful"] == 6
+
+
+async def test_a_failed_run_does_not_stop_the_batch_and_is_the_documented_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    foreign.offer(OFFER)
+    plan = plan_of({"num_runs": 3, "max_turns": 2, "seed": 1, "output_dir": "out"}, lane="live")
+    broken = places_of(plan)[1].trial
+    refused = True
+
+    def talk(call: Call) -> Any:
+        if refused and call.trial == broken and call.turn == 2:
+            return RequestRefused("API rate limit exceeded")
+        return "Well."
+
+    assert (await run_plan(plan, far_end(talk))).exit is Exit.SOME_FAILED
+    summary = read(tmp_path / "out/batch_summary.json")
+    assert (summary["total_runs"], summary["successful"], summary["failed"]) == (3, 2, 1)
+    (row,) = summary["failures"]
+    assert row == {
+        "status": "error",
+        "client": "patientPsi",
+        "therapist": "CBT",
+        "run_id": 1,
+        "error": "API rate limit exceeded",
+    }
+    kept = read(tmp_path / "out/patientPsi_CBT_run1.json")
+    assert kept.items() >= row.items()
+    assert len(kept["messages"]) == 2, "what was said until then"
+    assert summary["by_combination"]["patientPsi_CBT"]["avg_turns"] == 2
+    assert [session["run_id"] for session in load_sessions("out")] == [0, 2]
+    assert [each["status"] for each in results_of(plan)] == ["success", "error", "success"]
+    refused = False
+    assert (await run_plan(plan, far_end(talk), Options(retry_failed=True))).exit is Exit.DONE
+    assert read(tmp_path / "out/batch_summary.json")["successful"] == 3
+    assert "error" not in read(tmp_path / "out/patientPsi_CBT_run1.json")
+
+
+def test_rows_of_every_kind_become_a_summary(tmp_path: Path):
+    error = {
+        "status": "error",
+        "client": "patientPsi",
+        "therapist": "CBT",
+        "run_id": 3,
+        "error": "API rate limit exceeded",
+    }
+    turns = [18, 20, 17]
+    good = [
+        {"status": "success", "client": "patientPsi", "therapist": "CBT", "run_id": run, "num_turns": each}
+        for run, each in enumerate(turns)
+    ]
+    alone = {"status": "success", "client": "eeyore", "therapist": "MI", "run_id": 0, "num_turns": 7}
+    left = {"status": "unfinished", "client": "eeyore", "therapist": "MI", "run_id": 1}
+    summary = aggregate_results([*good, error, alone, left], tmp_path / "new")
+    assert read(tmp_path / "new/batch_summary.json")["failed"] == 1
+    assert (summary["total_runs"], summary["successful"], summary["failed"], summary["unfinished"]) == (
+        6,
+        4,
+        1,
+        1,
+    )
+    pair = summary["by_combination"]["patientPsi_CBT"]
+    assert (pair["num_runs"], pair["avg_turns"]) == (4, pytest.approx(statistics.mean(turns)))
+    assert pair["std_turns"] == pytest.approx(statistics.stdev(turns))
+    assert summary["by_combination"]["eeyore_MI"]["std_turns"] is None
+    assert summary["failures"] == [error]
+
+
+def test_the_tables_have_the_documented_columns_first(script: Script, tmp_path: Path):
+    script("batch_simulate", *SMALL, "--num_runs", "11", "--output_dir", "out")
+    folder = "out.rehearsal"
+    said = script("export", "--input_dir", folder, "--output", "tables/results.csv", "--stats")
+    assert said.exit == 0, said.err
+    assert "patientPsi_CBT" in said.out
+    sessions = rows(tmp_path / "tables/results.csv")
+    assert list(sessions[0])[:6] == [
+        "source_file",
+        "patient_name",
+        "num_turns",
+        "total_messages",
+        "therapist_words",
+        "client_words",
+    ]
+    assert [row["run_id"] for row in sessions] == [str(run) for run in range(11)], "run 2 before run 10"
+    assert script("export", "--input_dir", folder, "--output", "m.csv", "--level", "turn").exit == 0
+    messages = rows(tmp_path / "m.csv")
+    assert list(messages[0])[:5] == ["session_file", "turn_idx", "role", "content", "word_count"]
+    first = [row for row in messages if row["session_file"] == sessions[0]["source_file"]]
+    assert [row["turn_idx"] for row in first] == [str(number) for number in range(6)]
+    assert [row["role"] for row in first] == ["therapist", "client"] * 3
+    for role in ("therapist", "client"):
+        words = sum(int(row["word_count"]) for row in first if row["role"] == role)
+        assert words == int(sessions[0][f"{role}_words"])
+    assert all(word_count(row["content"].removeprefix("'")) == int(row["word_count"]) for row in messages)
+    assert script("export", "--input_dir", folder, "--output", "s.csv", "--level", "state").exit == 0
+    assert {row["name"] for row in rows(tmp_path / "s.csv")} == {"style", "openness"}
+
+
+def test_sessions_of_another_origin_are_read_too(tmp_path: Path):
+    session = {
+        "profile": {"name": "Somebody"},
+        "messages": [{"role": "therapist", "content": "=1+1"}, {"role": "client", "content": "don't know"}],
+        "num_turns": 1,
+    }
+    (tmp_path / "patientPsi_c0_r0.json").write_text(json.dumps(session))
+    (found,) = load_sessions(tmp_path)
+    frame = sessions_to_dataframe([found])
+    assert frame.iloc[0].to_dict() | {"total_cost": 0} == {
+        "patient_name": "Somebody",
+        "num_turns": 1,
+        "total_messages": 2,
+        "therapist_words": 2,
+        "client_words": 2,
+        "total_cost": 0,
+    }
+    assert len(sessions_to_dataframe([])) == 0
+
+
+def test_a_folder_that_is_none_and_a_file_that_is_broken_are_said(script: Script, tmp_path: Path):
+    assert script("export", "--input_dir", "nowhere", "--output", "x.csv").exit == 2
+    (tmp_path / "empty").mkdir()
+    assert script("export", "--input_dir", "empty", "--output", "x.csv").exit == 2
+    (tmp_path / "empty/a_b_run0.json").write_text("{")
+    with pytest.raises(UsageError, match="no JSON"):
+        load_sessions(tmp_path / "empty")
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_several_characters_of_a_client_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["mara-exam", "tomasz-dinner"]
+    config = BatchConfig(
+        characters={"patientPsi": names}, num_runs=2, max_turns=1, seed=1, output_dir=tmp_path / "out"
+    )
+    results = run_batch(config, lane="rehearsal", progress=False)
+    assert [(row["run_id"], row["patient_name"]) for row in results] == [
+        (0, "Mara"),
+        (1, "Tomasz"),
+        (2, "Mara"),
+        (3, "Tomasz"),
+    ]
+    assert len(files(tmp_path / "out.rehearsal")) == 5
+    frame = sessions_to_dataframe(load_sessions(tmp_path / "out.rehearsal"))
+    assert frame.groupby("patient_name").mean()["num_turns"].to_dict() == {"Mara": 1, "Tomasz": 1}
+    assert len(frame.groupby("therapist")) == 1
+
+
+def test_a_batch_file_is_a_plan_for_every_command(trialrun: Trialrun, tmp_path: Path):
+    document = {"clients": ["patientPsi"], "therapists": ["CBT"], "num_runs": 2, "max_turns": 2}
+    (tmp_path / "batch_config.yaml").write_text(yaml.safe_dump(document))
+    assert trialrun("plan", "batch_config.yaml", "--json").json["trials"] == 2
+    assert trialrun("rehearse", ".").exit == 0
+    folder = "outputs/batch/batch_config.rehearsal"
+    assert (tmp_path / folder / "patientPsi_CBT_run1.json").exists()
+    for command in ("status", "verify", "export", "doctor"):
+        for study in ("batch_config.yaml", folder):
+            assert trialrun(command, study, "--json").exit == 0, command
+    rubric = Path(__file__).parents[2] / "examples/therapy/rubrics/client-turns.yaml"
+    judged = trialrun("judge", folder, "--with", str(rubric), "--model", "openai/gpt-5-mini", "--json")
+    assert judged.exit == 0, judged
+    before: Mapping[str, bytes] = files(tmp_path / folder)
+    assert len(before) == 3, "those who rate are no runs"
