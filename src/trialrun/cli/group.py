@@ -10,7 +10,7 @@ from trialrun.core.version import VERSION
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Before": ("new", "plan", "prices", "schema", "rehearse", "emulate"),
     "While it runs": ("run", "collect", "batch", "status", "watch", "stop", "answer"),
-    "With results": ("judge", "export", "verify", "fork", "select", "doctor"),
+    "With results": ("judge", "analyze", "export", "verify", "fork", "select", "doctor"),
 }
 
 

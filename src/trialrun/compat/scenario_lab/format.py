@@ -16,4 +16,6 @@ class ScenarioLab:
 
     def view(self, folder: Path) -> View | None:
         """The files of the batch, beside the journal."""
-        return None
+        from trialrun.compat.scenario_lab.view import BatchView
+
+        return BatchView(folder)

@@ -1,0 +1,133 @@
+"""What each level of each factor does to each measure, compared with the other levels of that factor.
+
+E1. Every effect comes with its interval and how it was made; p-values are adjusted for all questions that are asked
+    of one measure (Holm).
+E2. Where the data cannot carry a claim, the verdict says so and why. No effect is never claimed from few trials.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from trialrun.app.analysis.data import Results, TrialRow
+from trialrun.core import chance
+from trialrun.core.catalogue import Better
+from trialrun.core.study import Factor
+from trialrun.stats.comparisons import Comparison, fisher_exact, holm, permutation_test
+from trialrun.stats.intervals import Estimate, mean_difference, rate_difference
+
+Verdict = Literal["raises", "lowers", "no clear effect", "not enough data"]
+LEAST = 5
+"""So many values on each side are needed for a claim of any kind."""
+LEVEL = 0.05
+_DRAWS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """The difference that a level makes to a measure: its own trials against those of the other levels."""
+
+    measure: str
+    factor: str
+    level: str
+    against: str
+    """The other level, or `the other levels`."""
+    difference: Estimate
+    n: tuple[int, int]
+    """Values with the level, and without it."""
+    p: float | None
+    p_adjusted: float | None
+    test: str
+    verdict: Verdict
+    why: str
+    """Of `not enough data`: what is missing."""
+    better: Better | None
+
+    @property
+    def is_good(self) -> bool | None:
+        """Whether the effect goes the good way; None where there is none, or nobody said which way is good."""
+        if self.better is None or self.verdict not in ("raises", "lowers"):
+            return None
+        return (self.verdict == "raises") == (self.better == "higher")
+
+
+def effects_of(results: Results) -> list[Effect]:
+    """Every effect of every factor on every measure of numbers or truth values."""
+    done = results.done
+    found: list[Effect] = []
+    for measure in results.measures:
+        if all(isinstance(trial.values[measure], str | None) for trial in done) and done:
+            continue  # texts have shares and no mean
+        family = [
+            _effect(results, done, measure, factor, level)
+            for factor in results.study.factors
+            for level in _levels(factor)
+        ]
+        adjusted = holm([effect.p for effect in family])
+        found += [_judged(replace(effect, p_adjusted=p)) for effect, p in zip(family, adjusted, strict=True)]
+    return found
+
+
+def _levels(factor: Factor) -> list[str]:
+    """The levels to ask about: of two, one says it all."""
+    labels = [level.label for level in factor.levels]
+    return labels[1:] if len(labels) == 2 else labels if len(labels) > 2 else []
+
+
+def _effect(results: Results, done: Sequence[TrialRow], measure: str, factor: Factor, level: str) -> Effect:
+    ours = [trial.values[measure] for trial in done if trial.levels.get(factor.name) == level]
+    rest = [trial.values[measure] for trial in done if trial.levels.get(factor.name) != level]
+    known = [value for value in (*ours, *rest) if value is not None]
+    is_truth = bool(known) and all(isinstance(value, bool) for value in known)
+    key = chance.derive(results.study.key, "analysis", f"{measure}/{factor.name}/{level}")
+    difference, tested = _truths(ours, rest) if is_truth else _numbers(ours, rest, key)
+    others = [each.label for each in factor.levels if each.label != level]
+    return Effect(
+        measure=measure,
+        factor=factor.name,
+        level=level,
+        against=others[0] if len(others) == 1 else "the other levels",
+        difference=difference,
+        n=(_there(ours), _there(rest)),
+        p=tested.p,
+        p_adjusted=None,
+        test=tested.method,
+        verdict="not enough data",
+        why="",
+        better=results.better.get(measure),
+    )
+
+
+def _truths(ours: Sequence[object], rest: Sequence[object]) -> tuple[Estimate, Comparison]:
+    yes, n = sum(value is True for value in ours), sum(value is not None for value in ours)
+    other_yes, other_n = sum(value is True for value in rest), sum(value is not None for value in rest)
+    missing = len(ours) + len(rest) - n - other_n
+    return (
+        rate_difference(yes, n, other_yes, other_n, missing=missing),
+        fisher_exact(yes, n, other_yes, other_n, missing=missing),
+    )
+
+
+def _numbers(ours: Sequence[object], rest: Sequence[object], key: bytes) -> tuple[Estimate, Comparison]:
+    first, second = ([_number(value) for value in values] for values in (ours, rest))
+    return mean_difference(first, second), permutation_test(first, second, key=key, draws=_DRAWS)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _there(values: Sequence[object]) -> int:
+    return sum(isinstance(value, int | float) for value in values)
+
+
+def _judged(effect: Effect) -> Effect:
+    value, low = effect.difference.value, effect.difference.low
+    if min(effect.n) < LEAST:
+        why = f"{effect.n[0]} and {effect.n[1]} values; {LEAST} on each side are needed"
+        return replace(effect, verdict="not enough data", why=why)
+    if value is None or low is None or effect.p_adjusted is None:
+        return replace(effect, verdict="not enough data", why=effect.difference.method)
+    if effect.p_adjusted >= LEVEL:
+        return replace(effect, verdict="no clear effect")
+    return replace(effect, verdict="raises" if value > 0 else "lowers")

@@ -1,0 +1,56 @@
+"""Writes an analysis into `analysis/` of the results folder. What is there is replaced, each file at once."""
+
+from pathlib import Path
+
+import msgspec
+
+from trialrun.app.analysis import layout
+from trialrun.app.analysis.data import Results, results_in
+from trialrun.app.analysis.patterns import Patterns, patterns_of
+from trialrun.app.analysis.report import report
+from trialrun.app.analysis.statistics import statistics_of
+
+FOLDER = "analysis"
+METRICS, VARIATIONS, PATTERNS, REPORT = (
+    "metrics-analysis.json",
+    "variation-statistics.json",
+    "patterns.json",
+    "analysis-report.md",
+)
+
+
+def analyse(folder: Path, *, with_report: bool) -> tuple[Results, Patterns, list[Path]]:
+    """Analyse the study in this folder and write the files. Raises OSError where they cannot be written."""
+    results = results_in(folder)
+    patterns = patterns_of(results)
+    return results, patterns, write_files(results, patterns, with_report=with_report)
+
+
+def write_files(results: Results, patterns: Patterns, *, with_report: bool) -> list[Path]:
+    """The three files of data, and the report if it is wanted."""
+    texts = {
+        METRICS: as_json(layout.metrics_analysis(statistics_of(results, results.trials))),
+        VARIATIONS: as_json(layout.variation_statistics(results)),
+        PATTERNS: as_json(layout.patterns_data(patterns)),
+    }
+    if with_report:
+        texts[REPORT] = report(results, patterns)
+    folder = results.folder / FOLDER
+    return [put(folder / name, text) for name, text in texts.items()]
+
+
+def as_json(data: object) -> str:
+    """Data as a file has it."""
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+
+
+def put(file: Path, text: str) -> Path:
+    """Write a file in one step: whoever reads it meets the old text or the new one. The same text is left alone."""
+    body = text.encode("utf-8", "surrogatepass")
+    if file.is_file() and file.read_bytes() == body:
+        return file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f".{file.name}.new")
+    new.write_bytes(body)
+    new.replace(file)
+    return file
