@@ -6,7 +6,7 @@ The command is the same as `trialrun analyze DIR [--report]`.
 import sys
 
 from trialrun.cli.entry import run
-from trialrun.compat.scenario_lab.analyzer import BatchAnalyzer
+from trialrun.compat.batch_analyzer import BatchAnalyzer
 
 __all__ = ["BatchAnalyzer"]
 

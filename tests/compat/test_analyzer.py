@@ -12,7 +12,7 @@ import pytest
 from tests.compat.batches import project, two_models
 from tests.compat.test_batch_tree import run
 from tests.procedures.worlds import cast_of
-from trialrun.compat.scenario_lab.analyzer import BatchAnalyzer
+from trialrun.compat.batch_analyzer import BatchAnalyzer
 from trialrun.core.calls import Call
 from trialrun.core.errors import UsageError
 from trialrun.testing.scripted import Scripted

@@ -114,7 +114,7 @@ class Results:
 def results_in(folder: Path) -> Results:
     """Read the folder of a study, also while a process works on it."""
     with Archive(folder) as archive:
-        study, lane = declared_study(archive)
+        study, declared = declared_study(archive)
         variations = variations_of(study)
         places = {each.condition: each.number for each in variations}
         states = [
@@ -127,7 +127,7 @@ def results_in(folder: Path) -> Results:
     trials = [_row(state, places[state.condition], measured.get(state.id, {}), measures) for state in states]
     return Results(
         study=study,
-        lane=lane,
+        lane=declared.lane,
         folder=folder,
         variations=variations,
         measures=measures,
