@@ -78,7 +78,7 @@ def batches(command: F) -> F:
             "--deadline",
             type=Duration(),
             metavar="TIME",
-            help="After so long (`6h`) cancel what is left of a batch; what is done by then is kept.",
+            help="So long after the first batch left, cancel what is still out; what is done by then is kept.",
         ),
         click.option(
             "--then",

@@ -245,7 +245,9 @@ class BatchEntry(Entry):
     )
     poll_s: float | None = Field(None, gt=0, description="Longest pause between two looks at a batch; 60.")
     deadline_h: float | None = Field(
-        None, gt=0, description="After so many hours the rest of a batch is pulled out; never."
+        None,
+        gt=0,
+        description="So many hours after the first batch left, what is still out is pulled out; never.",
     )
     then: Literal["live", "wait"] | None = Field(
         None, description="What becomes of the rest: it goes live, or waits for the next run; live."

@@ -11,6 +11,8 @@ from trialrun.core.facts import Entry
 from trialrun.core.identity import digest
 
 Stage = Literal["built", "uploading", "uploaded", "creating", "created", "fetched", "doubted", "closed"]
+UNSENT: tuple[Stage, ...] = ("built", "uploading", "uploaded")
+"""Where nothing has been begun at the provider."""
 
 
 @dataclass(kw_only=True, slots=True)

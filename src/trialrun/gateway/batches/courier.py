@@ -16,12 +16,14 @@ from typing import TypeVar
 
 from trialrun.core import chance
 from trialrun.core import errors as e
+from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
 from trialrun.core.batches import BatchRoute, Look, PackFile
-from trialrun.core.packs import Pack, seen
+from trialrun.core.packs import UNSENT, Pack, seen
 from trialrun.core.ports import Clock
 from trialrun.core.retry import next_wait
 from trialrun.core.study import Batching
+from trialrun.gateway.batches.deadline import REASON, Deadline
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, unpack
 from trialrun.gateway.pausing import pause
 
@@ -43,6 +45,7 @@ class Office:
 
     till: Till
     settings: Batching
+    deadline: Deadline
     clock: Clock
     stopping: Event
     """Set when the run wants to end: a courier stops at the next point where nothing is lost."""
@@ -69,6 +72,8 @@ class Courier:
         pack = self.pack
         is_waiting = False
         while not (self._is_stopping or is_waiting):
+            if pack.stage in UNSENT and self._office.deadline.is_past:
+                await self._take_apart()
             match pack.stage:
                 case "built" | "uploading":
                     await self._upload()
@@ -113,7 +118,11 @@ class Courier:
             await self._record(p.PackRefused(pack=pack.id, error=type(error).__name__, reason=error.what))
             raise
         else:
-            await self._record(p.PackCreated(pack=pack.id, batch=batch))
+            await self._made(batch)
+
+    async def _made(self, batch: str, *, is_found: bool = False) -> None:
+        await self._record(p.PackCreated(pack=self.pack.id, batch=batch, is_found=is_found))
+        self._office.deadline.begin(self._clock.now())
 
     async def _wait_after_refusal(self, error: e.CallError) -> None:
         """Wait before the next attempt, or give up: then the study stops, and its next run tries again."""
@@ -140,7 +149,7 @@ class Courier:
             if found:
                 break
         if found and route.anchor != "none":
-            await self._record(p.PackCreated(pack=pack.id, batch=found[0], is_found=True))
+            await self._made(found[0], is_found=True)
         elif route.anchor == "none":
             await self._doubt_creation(found)
         else:
@@ -235,22 +244,26 @@ class Courier:
     # --- late, and in doubt -----------------------------------------------------------------------------------------
 
     def _until_deadline_s(self) -> float:
-        deadline, created = self._office.settings.deadline_s, self.pack.created_at
-        if deadline is None or created is None or self.pack.is_cancelled:
-            return float("inf")
-        return max(0.0, created + deadline - self._clock.now())
+        return float("inf") if self.pack.is_cancelled else self._office.deadline.left_s
 
     async def _pull_out_if_late(self) -> None:
         """Past the deadline the rest is cancelled; what is done by then comes back with its results."""
         pack = self.pack
-        if self._until_deadline_s() > 0:
+        if pack.is_cancelled or not self._office.deadline.is_past:
             return
-        await self._record(p.PackIntended(pack=pack.id, step="cancel", reason="the deadline has passed"))
+        await self._record(p.PackIntended(pack=pack.id, step="cancel", reason=REASON))
         try:
             await self._insist("cancel it", lambda: self._route.cancel(pack.batch))
         except e.RequestRefused as error:
             # Most likely it has just ended; what it left says so, and nothing is lost by waiting for it.
             self._office.tell(f"batch {pack.batch}: the provider does not cancel it: {error.what}")
+
+    async def _take_apart(self) -> None:
+        """Past the deadline nothing leaves any more: the calls go back to their trials."""
+        pack = self.pack
+        await self._record(p.PackIntended(pack=pack.id, step="cancel", reason=REASON))
+        counts = await dissolve(pack, self._office.till, error=f.NEVER_SENT, reason=REASON)
+        await self._record(p.PackClosed(pack=pack.id, counts=counts))
 
     async def _identify(self) -> None:
         """A batch without an anchor is ours if its results have our ids; that much can be known without a person."""
@@ -262,7 +275,7 @@ class Courier:
             for batch in await self._candidates():
                 look = await self._ask("look at it", lambda b=batch: route.look(b))
                 if look.phase == "ended" and await self._has_our_ids(batch, look):
-                    await self._record(p.PackCreated(pack=pack.id, batch=batch, is_found=True))
+                    await self._made(batch, is_found=True)
                     return
                 running |= look.phase not in ("ended", "failed", "gone")
             if not running or self._office.is_detached:

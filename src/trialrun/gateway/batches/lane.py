@@ -17,16 +17,18 @@ from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
 from trialrun.core.batches import BatchRoute, PackFile, PackStore
 from trialrun.core.calls import Call
-from trialrun.core.packs import Pack, pack_id, pack_of, packs_in
+from trialrun.core.packs import UNSENT, Pack, pack_id, pack_of, packs_in
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook
 from trialrun.core.pricing import ceiling_usd
 from trialrun.core.state import BATCH
 from trialrun.core.study import Batching, Limits
 from trialrun.gateway.batches.courier import Courier, Office
+from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
+from trialrun.gateway.batches.telling import bug_in, late_line, line_of
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since
-from trialrun.gateway.batches.waiting_room import UNSENT, WaitingRoom
+from trialrun.gateway.batches.waiting_room import WaitingRoom
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.pausing import pause
 
@@ -64,6 +66,8 @@ class BatchLane:
         """Trials with calls that wait here, and the addresses of these calls."""
         self._short: dict[str, None] = {}
         """Trials that wait for money which packs that are out hold."""
+        self._later: set[str] = set()
+        """Trials whose calls are left for a later run."""
         self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
         self._departing: list[Load] = []
         self._packs: dict[str, Pack] = {}
@@ -72,9 +76,11 @@ class BatchLane:
         self._carried = 0
         self._news = Event()
         self._stopping = Event()
-        self._room = WaitingRoom(parts.settings, parts.clock, self._stopping, is_detached=parts.is_detached)
+        self._deadline = Deadline(parts.settings, parts.clock, self._tell_deadline)
+        self._room = WaitingRoom(
+            parts.settings, parts.clock, self._stopping, self._deadline, is_detached=parts.is_detached
+        )
         self._wake: Callable[[Sequence[str]], None] = lambda _trials: None
-        self._is_past_deadline = False
         self._is_over = False
         self._is_resting = False
         self._stop: e.StudyStop | e.StoreError | None = None
@@ -106,6 +112,8 @@ class BatchLane:
         still = [pack for pack in self._packs.values() if pack.is_open]
         self._carried = len(still)
         self._room.remember(still)
+        self._deadline.go_on(known.values())
+        await self._deadline.recall(known.values(), parts.packs, parts.journal)
 
     async def _dissolve_if_stale(self, pack: Pack) -> None:
         """A pack that has not left holds calls that are not wanted any more if their trials began anew since."""
@@ -127,12 +135,16 @@ class BatchLane:
         """Put the call down and unwind its trial; the reply is in the journal when the trial is replayed."""
         if call.address in self._out.get(call.trial, ()):
             raise e.Parked(BATCH)
-        if not self._parts.takes_new or self._is_past_deadline:
+        is_late = self._parts.takes_new and self._deadline.is_past
+        if not self._parts.takes_new or (is_late and self._parts.settings.then == "live"):
             return await self._parts.gateway.ask(
                 call, attempts_before=attempts_before, delta=delta, texts=texts
             )
         if self._is_resting:
             raise e.Drained
+        if is_late:
+            self._later.add(call.trial)
+            raise e.Parked(BATCH)
         self._put_down(call, attempts_before + 1, delta, texts)
         raise e.Parked(BATCH)
 
@@ -177,7 +189,7 @@ class BatchLane:
     def waits_for(self, trial: str, at: str = "") -> bool:
         if at:
             return at in self._out.get(trial, ())
-        return trial in self._out or trial in self._short
+        return trial in self._out or trial in self._short or trial in self._later
 
     def nothing_else(self) -> None:
         self._loads.flush()
@@ -202,7 +214,7 @@ class BatchLane:
                     else:
                         await pause(self._parts.clock, wait_s, self._news)
         except BaseExceptionGroup as many:
-            raise _bug_in(many) from None
+            raise bug_in(many) from None
         finally:
             self._is_over = True
             self._put_back()
@@ -228,7 +240,7 @@ class BatchLane:
         lines: list[str] = []
         if waiting := self._loads.waiting:
             lines.append(f"{waiting} calls wait for company")
-        lines += [_line_of(pack) for pack in self._packs.values() if pack.is_open]
+        lines += [line_of(pack) for pack in self._packs.values() if pack.is_open]
         return tuple(lines)
 
     # --- packs ------------------------------------------------------------------------------------------------------
@@ -332,21 +344,14 @@ class BatchLane:
             await self._doubt(pack, reason, len(unpacked.missing))
         else:
             await self._record(pack, p.PackClosed(pack=pack.id, counts=dict(unpacked.counts)))
-        self._go_live_if_late(pack, unpacked)
         self._release(pack, but={(row.trial, row.at) for row in unpacked.missing})
         if unpacked.stop is not None:
             raise unpacked.stop
 
-    def _go_live_if_late(self, pack: Pack, unpacked: Unpacked) -> None:
-        left = unpacked.counts["never run"] + unpacked.counts["to be tried again"]
-        settings = self._parts.settings
-        if not pack.is_cancelled or not left or settings.then != "live" or self._is_past_deadline:
-            return
-        self._is_past_deadline = True
-        hours = (settings.deadline_s or 0) / 3600
-        self._parts.tell(
-            f"the deadline of {hours:g} h has passed: {left} calls and what follows go live, at the live price"
-        )
+    def _tell_deadline(self) -> None:
+        parts = self._parts
+        out = [pack for pack in self._packs.values() if pack.is_open]
+        parts.tell(late_line(out, parts.settings, parts.prices))
 
     async def _doubt(self, pack: Pack, reason: str, lines: int) -> None:
         await self._record(pack, p.PackDoubted(pack=pack.id, reason=reason, lines=lines))
@@ -394,28 +399,9 @@ class BatchLane:
         return Office(
             till=self._till(),
             settings=parts.settings,
+            deadline=self._deadline,
             clock=parts.clock,
             stopping=self._stopping,
             tell=parts.tell,
             is_detached=parts.is_detached,
         )
-
-
-def _line_of(pack: Pack) -> str:
-    look = pack.look
-    done = f", {look.done:,} done" if look is not None and look.done else ""
-    word = look.word if look is not None and pack.stage == "created" else pack.stage
-    return f"{pack.model}: a batch of {pack.requests:,} calls, {word}{done}"
-
-
-def _bug_in(many: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What broke a courier; what stops the study never comes this way."""
-    flat: list[BaseException] = []
-    stack: list[BaseException] = [many]
-    while stack:
-        error = stack.pop()
-        if isinstance(error, BaseExceptionGroup):
-            stack.extend(error.exceptions)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        else:
-            flat.append(error)
-    return flat[0]

@@ -5,22 +5,25 @@ A provider refuses a batch as a whole when its queue for the model is full, so w
 
 from asyncio import Event
 
-from trialrun.core.packs import Pack
+from trialrun.core.packs import UNSENT, Pack
 from trialrun.core.ports import Clock
 from trialrun.core.study import Batching
+from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.pausing import pause
 
-UNSENT = ("built", "uploading", "uploaded")
 _LOOK_AGAIN_S = 1.0
 
 
 class WaitingRoom:
     """The packs at the provider, or on their way there, of which there may be so many tokens at a time."""
 
-    def __init__(self, settings: Batching, clock: Clock, stopping: Event, *, is_detached: bool) -> None:
+    def __init__(
+        self, settings: Batching, clock: Clock, stopping: Event, deadline: Deadline, *, is_detached: bool
+    ) -> None:
         self._settings = settings
         self._clock = clock
         self._stopping = stopping
+        self._deadline = deadline
         self._is_detached = is_detached
         self._carried: dict[str, Pack] = {}
         """Packs that a courier is busy with."""
@@ -32,13 +35,15 @@ class WaitingRoom:
         self._carried.update({pack.id: pack for pack in packs if pack.stage in ("creating", "created")})
 
     async def enter(self, pack: Pack) -> bool:
-        """Wait until there is room for the pack. False if nobody in this run waits for what is in the way."""
+        """Wait until there is room, or no time. False if nobody in this run waits for what is in the way."""
         if pack.stage in UNSENT:
-            while not self._stopping.is_set() and not self._has_room(pack, [*self._carried, *self._left]):
+            while not self._has_room(pack, [*self._carried, *self._left]):
+                if self._stopping.is_set() or self._deadline.is_past:
+                    break
                 if not self._has_room(pack, [*self._left]):
                     return False
                 look_s = _LOOK_AGAIN_S if self._is_detached else self._settings.poll_s
-                await pause(self._clock, look_s, self._stopping)
+                await pause(self._clock, min(look_s, self._deadline.left_s), self._stopping)
         # No await between the check and this: two packs must not both take the last of the room.
         self._carried[pack.id] = pack
         return True

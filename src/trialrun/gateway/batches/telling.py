@@ -1,0 +1,54 @@
+"""What the batch lane says of its packs, and of what broke it."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from trialrun.core.packs import Pack
+from trialrun.core.ports import PriceBook
+from trialrun.core.study import Batching
+
+
+def line_of(pack: Pack) -> str:
+    """Where a pack stands, for progress lines."""
+    look = pack.look
+    done = f", {look.done:,} done" if look is not None and look.done else ""
+    word = look.word if look is not None and pack.stage == "created" else pack.stage
+    return f"{pack.model}: a batch of {pack.requests:,} calls, {word}{done}"
+
+
+def late_line(out: Sequence[Pack], settings: Batching, prices: PriceBook) -> str:
+    """That the deadline has passed, what becomes of the packs that are out, and what it costs."""
+    calls = sum(pack.requests for pack in out)
+    told = f"the deadline of {(settings.deadline_s or 0) / 3600:g} h has passed: "
+    told += f"what is out ({calls:,} call{'s' * (calls > 1)}) is cancelled; " if calls else ""
+    if settings.then == "wait":
+        return f"{told}what has no reply then is left for a later run"
+    more = _surcharge_usd(out, prices)
+    most = f", for these at most {more:.2f} USD more" if more is not None and calls else ""
+    return f"{told}what has no reply then goes live, at the live price{most}"
+
+
+def _surcharge_usd(packs: Sequence[Pack], prices: PriceBook) -> Decimal | None:
+    """At most so much more the calls of these packs cost live. None where a price is not known."""
+    total = Decimal(0)
+    for pack in packs:
+        live, batch = prices.price_of(pack.model), prices.batch_price_of(pack.model)
+        if live is None or batch is None or pack.ceiling_usd is None:
+            return None
+        rates = [(live.input, batch.input), (live.output, batch.output)]
+        factor = max((dear / cheap for dear, cheap in rates if cheap), default=Decimal(1))
+        total += pack.ceiling_usd * max(Decimal(0), factor - 1)
+    return total
+
+
+def bug_in(many: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What broke a courier; what stops the study never comes this way."""
+    flat: list[BaseException] = []
+    stack: list[BaseException] = [many]
+    while stack:
+        error = stack.pop()
+        if isinstance(error, BaseExceptionGroup):
+            stack.extend(error.exceptions)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        else:
+            flat.append(error)
+    return flat[0]
