@@ -7,6 +7,7 @@ from pathlib import Path
 from trialrun.app.clock import SystemClock
 from trialrun.core import facts as f
 from trialrun.core.errors import StudyLocked, UsageError
+from trialrun.core.state import in_force
 from trialrun.store.archive import Archive
 from trialrun.store.inbox import answer_to, post
 from trialrun.store.journal import SqliteJournal
@@ -61,6 +62,13 @@ async def answer(folder: Path, question: Question, text: str, *, by: str = "") -
         number = post(folder, "answer", body, clock=SystemClock())
         return await acknowledged(folder, number) is not None
     try:
+        known = in_force(await journal.facts_of(question.trial))
+        if any(isinstance(entry.fact, f.Answered) and entry.fact.at == question.at for entry in known):
+            raise UsageError(
+                "this question was answered before",
+                where=f"{question.trial}/{question.at}",
+                fix="`trialrun answer STUDY --list` shows what is open",
+            )
         journal.append(question.trial, [f.Answered(at=question.at, answer=text, by=by)])
         await journal.commit()
     finally:

@@ -15,6 +15,7 @@
     └── TrialError                    fails one trial and touches no other; carries the boundary that broke
         ├── ProcedureError            the procedure raised, or broke a rule of the lab
         │   └── ReplayMismatch        a replayed trial asked something else than what is recorded
+        ├── ActFailed                 a side effect raised; a replay hears the same
         ├── ReplyUnreadable           paid, but not what was asked for
         ├── TrialTimeout              a time limit of the study
         └── CallError                 one attempt of a call failed; `core.retry` says what follows
@@ -147,6 +148,12 @@ class ProcedureError(TrialError):
 
 class ReplayMismatch(ProcedureError):
     """A replayed trial asked something else than what its journal holds."""
+
+
+class ActFailed(TrialError):
+    """A side effect of the procedure (`lab.act`) raised."""
+
+    boundary: Boundary = "workspace"
 
 
 class ReplyUnreadable(TrialError):

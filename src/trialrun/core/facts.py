@@ -327,11 +327,12 @@ class ActBegan(_Fact, frozen=True, tag="act_began"):
 
 
 class ActEnded(_Fact, frozen=True, tag="act_ended"):
-    """A side effect happened; this came of it."""
+    """A side effect is over; this came of it, or this error."""
 
     at: str
     name: str
     result: object = None
+    error: str = ""
 
 
 class TurnBegan(_Fact, frozen=True, tag="turn"):

@@ -28,7 +28,7 @@ class Bearings:
     def next(self) -> str:
         """The address of what happens now."""
         self.check_owner()
-        if self.sitting.is_revoked:
+        if self.sitting.is_over:
             raise e.Drained
         address = f"{self.scope}.{self._position}" if self.scope else str(self._position)
         self._position += 1

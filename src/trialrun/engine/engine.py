@@ -39,6 +39,12 @@ class Run:
         self._busy: set[str] = set()
         """Trials that are open or about to be: what comes for them meanwhile must not open them twice."""
         self._closed: set[str] = set()
+        self._parked: set[str] = set()
+        """Trials that wait, by id, of those that this run came by. All others are met in their place of the plan."""
+        self._outdated: set[str] = set()
+        """Trials for which something came before their place, and after their states were read for it."""
+        self._answers: set[tuple[str, str]] = set()
+        """Questions that people answered during this run, by trial and address."""
         self._draining = False
         self._is_patient = False
         self._news = asyncio.Event()
@@ -119,17 +125,25 @@ class Run:
         known = await self._parts.journal.states(ids)
         for id_ in ids:
             state = known.get(id_)
-            if state is not None and not state.is_ended and id_ not in self._busy:
-                slot = await self._parts.reopen(state)
-                if slot is not None:
-                    self.progress.parked -= 1
-                    self._busy.add(id_)
-                    self._ready.append(slot)
+            if state is None or state.is_ended or id_ in self._busy or _waits_for_a_person(state):
+                continue
+            if id_ not in self._parked and not state.forked_from:
+                self._outdated.add(id_)
+                continue
+            slot = await self._parts.reopen(state)
+            if slot is not None:
+                self.progress.parked -= 1
+                self._parked.discard(id_)
+                self._busy.add(id_)
+                self._ready.append(slot)
 
     async def _unfinished(self, slots: Iterator[Slot]) -> AsyncIterator[tuple[Slot, bool]]:
         while chunk := list(islice(slots, _CHUNK)):
+            self._outdated.clear()
             known = await self._parts.journal.states([slot.trial.id for slot in chunk])
             for slot in chunk:
+                if slot.trial.id in self._outdated:
+                    known |= await self._parts.journal.states([slot.trial.id])
                 state = known.get(slot.trial.id)
                 if state is not None and self._needs_nothing(state):
                     self._count_earlier(slot.trial, state)
@@ -152,13 +166,18 @@ class Run:
         if state.status == "done":
             self.progress.count_done(trial.condition.id)
         elif state.status == "parked":
-            self.progress.parked += 1
+            self._park(trial.id)
         else:
             self.progress.failed_in_plan += 1
+
+    def _park(self, trial: str) -> None:
+        self.progress.parked += 1
+        self._parked.add(trial)
 
     async def _one(self, slot: Slot, is_new: bool, room: asyncio.Semaphore) -> None:
         trial = slot.trial
         ending: f.TrialFact | None = None
+        is_answered = False
         try:
             sitting, state = await self._seating.sit_down(slot, is_new)
             if state is not None and state.is_ended:
@@ -168,9 +187,15 @@ class Run:
                 ending = await run_trial(sitting, self._parts.procedure_of(trial.spec))
             except e.StudyStop as stop:
                 ending = self._stop(stop)
+            is_answered = isinstance(ending, f.Waiting) and self._has_answer(trial.id, ending)
+            if is_answered:
+                ending = None
+                await self._parts.journal.commit()
             if ending is not None:
                 # Nobody waits for it to be durable: what it stands on is, and a kill now only means a replay.
                 self._parts.journal.append(trial.id, [ending])
+            if isinstance(ending, f.Waiting) and ending.waiting_for != BATCH:
+                await self._parts.journal.commit()  # a person cannot answer what cannot be read yet
             if isinstance(ending, f.Finished | f.Failed | f.TimedOut):
                 self.progress.ended_now += 1
                 self.progress.calls_of_ended += sitting.calls
@@ -179,9 +204,12 @@ class Run:
             self._stop(stop)
         finally:
             self._parts.money.close_trial(trial.id)
-            self._busy.discard(trial.id)
             self.progress.open -= 1
             room.release()
+            if is_answered:
+                self._ready.append(slot)
+            else:
+                self._busy.discard(trial.id)
             if isinstance(ending, f.Waiting):
                 self._wake_if_answered(trial.id, ending)
             self._news.set()
@@ -211,7 +239,7 @@ class Run:
                         f"{ending.error}: {ending.reason}" if isinstance(ending, f.Failed) else ending.reason
                     )
                 case f.Waiting():
-                    progress.parked += 1
+                    self._park(slot.trial.id)
                 case f.StoppedByBudget():
                     progress.stopped_by_budget += 1
                     if ending.level == "condition":
@@ -220,6 +248,11 @@ class Run:
                     pass
         except e.BreakerOpen as stop:
             self._stop(stop)
+
+    def _has_answer(self, trial: str, waiting: f.Waiting) -> bool:
+        """Whether a person answered while the trial was open, too late for this sitting to hear of it."""
+        kind, _, at = waiting.waiting_for.partition(":")
+        return kind == "human" and (trial, at) in self._answers
 
     def _wake_if_answered(self, trial: str, waiting: f.Waiting) -> None:
         """What a trial waits for in the slow lane may have come while it was still open."""
@@ -274,24 +307,22 @@ class Run:
             self.drain("stopped from another process")
             await journal.take(command, answer=f"stopping; {self.progress.open} trials settle their calls")
         elif command.kind == "answer":
-            trial = str(body["trial"])
-            journal.append(
-                trial,
-                [f.Answered(at=str(body["at"]), answer=str(body["answer"]), by=str(body.get("by", "")))],
-            )
+            trial, at = str(body["trial"]), str(body["at"])
+            if (trial, at) in self._answers:
+                await journal.take(command, answer="it was answered before")
+                return
+            # No await between the two: a trial that parks meanwhile must either find the answer, or be woken by it.
+            self._answers.add((trial, at))
+            journal.append(trial, [f.Answered(at=at, answer=str(body["answer"]), by=str(body.get("by", "")))])
             await journal.commit()
             await journal.take(command, answer="taken")
-            await self._wake(trial)
+            self._wake_up([trial])
         else:
             await journal.take(command, answer=f"unknown command `{command.kind}`")
 
-    async def _wake(self, trial: str) -> None:
-        state = (await self._parts.journal.states([trial])).get(trial)
-        slot = await self._parts.reopen(state) if state and state.status == "running" else None
-        if slot is not None:
-            self.progress.parked -= 1
-            self._ready.append(slot)
-            self._news.set()
+
+def _waits_for_a_person(state: TrialState) -> bool:
+    return state.status == "parked" and state.waiting_for != BATCH
 
 
 def _most_telling(many: BaseExceptionGroup[BaseException]) -> BaseException:

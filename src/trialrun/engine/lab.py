@@ -5,6 +5,7 @@ L2. What comes back is in the journal before the procedure sees it. The journal 
 """
 
 import random
+import traceback
 from asyncio import TaskGroup, timeout
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -69,14 +70,19 @@ class StudyLab:
         self._at.record(f.TurnBegan(at=address, turn=turn))
         self._sitting.turn = turn
         limit = self._sitting.limits.turn_timeout_s
-        bound = timeout(limit)
+        bound = self._sitting.bound = timeout(limit)
+        late = e.TrialTimeout(f"turn {turn} took longer than {limit} s", where="turn")
         try:
             async with bound:
                 yield turn
-        except TimeoutError as error:
+        except (TimeoutError, e.Drained) as error:
             if not bound.expired():
                 raise
-            raise e.TrialTimeout(f"turn {turn} took longer than {limit} s", where="turn") from error
+            self._sitting.stop = late
+            raise late from error
+        if bound.expired():
+            self._sitting.stop = late
+            raise late
 
     # --- models -----------------------------------------------------------------------------------------------------
 
@@ -147,9 +153,12 @@ class StudyLab:
         """Do something to the world, once. After a kill in the middle, `recover` finds out what came of it."""
         address = self._at.next()
         sitting = self._sitting
-        known = sitting.record.results.get(address)
-        began = isinstance(sitting.record.deeds.get(address), f.ActBegan)
+        record = sitting.record
+        known = record.results.get(address)
+        began = isinstance(record.deeds.get(address), f.ActBegan) and address not in record.failed_acts
         self._at.record(f.ActBegan(at=address, name=name, turn=sitting.turn))
+        if known is not None and known.error:
+            raise e.ActFailed(known.error, where=self._at.place(address))
         if known is not None:
             return cast(T, known.result)
         if sitting.mode == "verify":
@@ -158,7 +167,7 @@ class StudyLab:
             result = rehearsed
         elif sitting.mode == "walk":
             raise e.Parked(f"act:{name}")
-        elif began and recover is None:
+        elif began and recover is None and address not in record.cut_acts:
             raise e.ProcedureError(
                 f"the act `{name}` was cut off in the middle, and nobody knows whether it happened",
                 where=self._at.place(address),
@@ -166,11 +175,26 @@ class StudyLab:
             )
         else:
             await sitting.journal.commit()
-            result = await (recover() if began and recover else do())
+            if began and recover is not None:
+                result = await recover()
+            else:
+                result = await self._done(address, name, do)
         plain = _plain(result, self._at.place(address))
         sitting.write(f.ActEnded(at=address, name=name, result=plain))
         await sitting.journal.commit()
         return cast(T, plain)
+
+    async def _done(self, address: str, name: str, do: Callable[[], Awaitable[T]]) -> T:
+        """What comes of doing it. That it raised is a fact too: it is over, and a procedure may go on without it."""
+        try:
+            return await do()
+        except (e.StudyStop, e.StoreError):
+            raise
+        except Exception as error:
+            what = f"the act `{name}` failed: {raised_by(error, __file__)}"
+            self._sitting.write(f.ActEnded(at=address, name=name, error=what))
+            await self._sitting.journal.commit()
+            raise e.ActFailed(what, where=self._at.place(address)) from error
 
     async def together(self, *branches: "Callable[[StudyLab], Awaitable[T]]") -> list[T]:
         """Run branches side by side. All of them come to their end, or to where they wait, before any error shows:
@@ -325,3 +349,10 @@ def _plain(value: Any, where: str) -> Any:
         raise e.ProcedureError(
             f"not plain data: {error}", where=where, fix="use numbers, texts, lists and mappings"
         ) from error
+
+
+def raised_by(error: Exception, own_file: str) -> str:
+    """The exception of somebody else's code, with the line that raised it."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != own_file]
+    where = f" at {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"

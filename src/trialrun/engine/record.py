@@ -21,6 +21,10 @@ class Record:
     """Said, Measured, Rated, StateLogged, ArtefactKept, Ticked, TurnBegan, Asked, ActBegan: one at each address."""
     answers: dict[str, f.Answered] = field(default_factory=dict[str, f.Answered])
     results: dict[str, f.ActEnded] = field(default_factory=dict[str, f.ActEnded])
+    failed_acts: set[str] = field(default_factory=set[str])
+    """Acts that raised, of a trial that was retried: they are over, and are done again."""
+    cut_acts: set[str] = field(default_factory=set[str])
+    """Acts that were cut off before the trial was retried: a person has looked."""
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
     _left: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     """Attempts that belong to this record. A batch may bring the reply to one from before the trial began anew."""
@@ -70,7 +74,8 @@ class Record:
             case f.GaveUp():
                 self.gave_up[fact.at] = fact
             case f.Answered():
-                self.answers[fact.at] = fact
+                # The first one: it is what the procedure heard.
+                self.answers.setdefault(fact.at, fact)
             case f.ActEnded():
                 self.results[fact.at] = fact
             case f.Retried():
@@ -87,8 +92,12 @@ class Record:
         self.attempts[held.at] = max(self.attempts.get(held.at, 0), held.attempt)
 
     def _forget_failures(self) -> None:
-        """A retried trial asks again what broke; what was answered, if only in a repair, stays answered."""
+        """A retried trial does again what broke; what was answered, if only in a repair, stays answered."""
         self.gave_up.clear()
+        self.failed_acts |= {at for at, ended in self.results.items() if ended.error}
+        self.results = {at: ended for at, ended in self.results.items() if not ended.error}
+        began = {at for at, deed in self.deeds.items() if isinstance(deed, f.ActBegan)}
+        self.cut_acts |= began - self.results.keys() - self.failed_acts
         usable = {at for at, settled in self.replies.items() if not settled.unreadable}
         self.replies = {
             at: settled

@@ -1,12 +1,13 @@
 """What all labs of one trial share: the trial, its record, and the way to journal and gateway."""
 
+from asyncio import Timeout
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from trialrun.core import facts as f
 from trialrun.core.calls import Message, Request
-from trialrun.core.errors import StoreError, StudyStop
+from trialrun.core.errors import StoreError, StudyStop, TrialTimeout
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Clock, Door, Journal, Utterance
 from trialrun.core.study import Limits, Spec, Trial
@@ -43,9 +44,11 @@ class Sitting:
         default_factory=dict[str, tuple[str, tuple[Message, ...]]]
     )
     """The last answered request of each party: its address and messages. The next is written as a difference to it."""
-    stop: StudyStop | StoreError | None = None
+    stop: StudyStop | StoreError | TrialTimeout | None = None
     """Why this trial cannot go on, kept in case the procedure swallows the exception."""
     is_revoked: bool = False
+    bound: Timeout | None = None
+    """The time limit of the turn."""
     visited: set[str] = field(default_factory=set[str])
     differences: list[str] = field(default_factory=list[str])
     """What a verifying replay found to differ from the journal."""
@@ -56,6 +59,11 @@ class Sitting:
         if not self.earlier:
             return self.trial.spec
         return next((spec for until, spec in self.earlier if self.turn < until), self.trial.spec)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the procedure has nothing more to do here, though it may not want to hear of it."""
+        return self.is_revoked or (self.bound is not None and self.bound.expired())
 
     def write(self, fact: f.TrialFact, texts: Mapping[str, str | bytes] | None = None) -> None:
         self.journal.append(self.trial.id, [fact], texts)

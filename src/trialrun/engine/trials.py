@@ -6,7 +6,6 @@ T3. An exception of a procedure fails that trial alone. An error of ours is not 
 """
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
@@ -15,7 +14,7 @@ from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core.ports import Outcome, Procedure
 from trialrun.core.study import Trial
-from trialrun.engine.lab import StudyLab
+from trialrun.engine.lab import StudyLab, raised_by
 from trialrun.engine.sitting import Sitting
 
 GRACE_S = 5.0
@@ -53,10 +52,10 @@ async def _procedure(procedure: Procedure, trial: Trial, lab: StudyLab) -> Outco
 
 
 async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
-    """Cancel the procedure and give it a moment to leave. Its lab is closed to it in any case."""
+    """Close the lab to the procedure, cancel it, and give it a moment to leave."""
+    sitting.is_revoked = True
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE_S)
-    sitting.is_revoked = True
     # What it raises now or later is nobody's business any more.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return task.done()
@@ -83,7 +82,7 @@ def _ending(task: "asyncio.Task[Outcome]", sitting: Sitting) -> f.TrialFact | No
     if isinstance(error, asyncio.CancelledError):
         return _failed("procedure", "CancelledError", "the procedure cancelled itself")
     if isinstance(error, Exception):
-        return _failed("procedure", type(error).__name__, _raised(error))
+        return _failed("procedure", type(error).__name__, raised_by(error, __file__))
     raise error
 
 
@@ -96,13 +95,6 @@ def _stopped(error: e.StudyStop | e.StoreError) -> f.TrialFact:
 
 def _failed(boundary: e.Boundary, error: str, reason: str, at: str = "") -> f.Failed:
     return f.Failed(boundary=boundary, error=error, reason=reason, at=at)
-
-
-def _raised(error: Exception) -> str:
-    """The exception of a procedure, with the line that raised it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    where = f" at {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 def outcome_of(returned: object) -> Outcome:

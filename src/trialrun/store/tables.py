@@ -250,7 +250,7 @@ def questions(trial: str, entries: Iterable[f.Entry]) -> list[Question]:
                 asked[q.at] = Question(
                     trial, q.at, q.turn, q.party, q.question, q.options, entry.at, None, "", None
                 )
-            case f.Answered() as a if a.at in asked:
+            case f.Answered() as a if a.at in asked and asked[a.at].answer is None:
                 asked[a.at] = asked[a.at]._replace(answer=a.answer, by=a.by, answered_at=entry.at)
             case _:
                 pass
