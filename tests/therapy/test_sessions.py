@@ -16,13 +16,14 @@ from trialrun.app.previewing import calls_a_turn, preview
 from trialrun.app.running import Options
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
-from trialrun.core.calls import Call
+from trialrun.core.calls import Call, Parsed
 from trialrun.procedures.therapy.actors import SILENCE, bare
 from trialrun.procedures.therapy.registry import METHODS
 from trialrun.providers.rehearsal.provider import RehearsalProvider
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.faults import Crash, CrashingJournal
+from trialrun.testing.scripted import Scripted
 
 
 def texts(call: Call) -> str:
@@ -107,6 +108,45 @@ async def test_directions_are_in_one_request_and_in_no_history(tmp_path: Path):
         "classifiers read the talk as it was"
     )
     assert not any("[Stage direction" in text for _, text in talk_of(plan))
+
+
+@pytest.mark.parametrize(
+    ("kept", "echo"),
+    [
+        ("Well.", lambda text: f"Well.\n\n{text}"),
+        ("Well.\n\nAnd so on.", lambda text: f"Well.\n\n{text}\n\nAnd so on."),
+        ("I do. [He laughs]", lambda text: f"{text}\nI do. [He laughs]"),
+        ("Well.", lambda text: f"Well. {text[: len(text) // 2]}"),
+        (SILENCE, lambda text: text),
+    ],
+    ids=["after", "between", "before", "cut", "alone"],
+)
+async def test_a_direction_that_a_model_says_aloud_is_not_heard(tmp_path: Path, kept: str, echo: Any):
+    def talk(call: Call) -> str:
+        text = call.request.messages[-1].text
+        place = max(text.find("[Stage direction"), text.find("(For you alone"))
+        return "Hm?" if place < 0 else echo(text[place:])
+
+    plan = session(tmp_path, one=client("consistentMI"))
+    assert (await run(plan, far_end(talk))).exit is Exit.DONE
+    said = talk_of(plan)
+    assert [text for party, text in said if party == "client"] == [kept] * 3
+    assert [text for party, text in said if party == "therapist"] == ["Hm?", kept, kept], "nor is a reminder"
+
+
+@pytest.mark.parametrize("method", ["consistentMI", "roleplayDoh", "simPatient"])
+async def test_a_model_that_declines_beside_the_talk_fails_the_session_and_says_so(
+    tmp_path: Path, method: str
+):
+    def declining(call: Call) -> Any:
+        is_aside = call.request.schema is not None
+        return Parsed(text="", finish="refusal" if is_aside else "stop", model="x")
+
+    plan = session(tmp_path, one=client(method))
+    assert (await run(plan, Scripted(declining))).exit is Exit.SOME_FAILED
+    (state,) = states(plan).values()
+    assert "declined" in state.reason
+    assert "max_tokens" not in state.reason
 
 
 @pytest.mark.parametrize("method", [*CASTS, "basic"])

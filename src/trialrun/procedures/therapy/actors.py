@@ -113,10 +113,15 @@ async def ask_data(
     party = scene.party.name
     told = system or scene.prompts.text("session.helper")
     reply = await lab.ask(party, question, system=told, schema=schema, purpose=purpose)
+    if reply.data is None and reply.finish == "length":
+        raise ProcedureError(
+            f"the model of `{party}` did not finish its answer about `{purpose}`",
+            fix=f"raise `parties.{party}.max_tokens`",
+        )
     if reply.data is None:
         raise ProcedureError(
-            f"the model of `{party}` did not finish its answer about `{purpose}` ({reply.finish})",
-            fix=f"raise `parties.{party}.max_tokens`",
+            f"the model of `{party}` declined to answer about `{purpose}` ({reply.finish})",
+            fix=f"choose another model for `parties.{party}`; `--retry-failed` asks this one again",
         )
     return cast("Mapping[str, object]", reply.data)
 
@@ -137,6 +142,16 @@ def one_of(labels: Sequence[str]) -> dict[str, object]:
 
 
 _SPEAKER = re.compile(r"\A\s*[*_]*(?:therapist|counsell?or|client|patient)[*_]*\s*:[*_]*\s*", re.IGNORECASE)
+
+
+def unechoed(text: str, prompts: Prompts) -> str:
+    """The utterance without directions and notes that a model wrote down instead of following them: they are for it
+    alone, and what the other side hears is what it learns."""
+    for key, value in (("session.direction", "text"), ("session.left", "turns")):
+        before, _, after = prompts.text(key, **{value: "\0"}).partition("\0")
+        head, close = re.escape(re.split(r"[.:]", before)[0]), re.escape(after.strip()[-1])
+        text = re.sub(rf"\s*{head}.*?(?:{close}(?=\s*?(?:\n|\Z))|\Z)", "", text, flags=re.DOTALL)
+    return text
 
 
 def bare(text: str, *names: str) -> str:

@@ -24,6 +24,7 @@ from trialrun.procedures.therapy.actors import (
     Line,
     Scene,
     bare,
+    unechoed,
 )
 from trialrun.procedures.therapy.prompts import LOCALES, prompts_of
 from trialrun.procedures.therapy.registry import METHODS, default_method
@@ -121,8 +122,9 @@ class _Stage:
         if line.state:
             lab.state(role, **line.state)
         end_words = tuple(cast("list[str]", lab.spec.settings["end_words"]))
-        words, is_end = without_end(str(line.text), end_words)
-        words = bare(words, scene.introduction.name) if isinstance(line.text, Reply) else words
+        is_model, text = isinstance(line.text, Reply), str(line.text)
+        words, is_end = without_end(unechoed(text, scene.prompts) if is_model else text, end_words)
+        words = bare(words, scene.introduction.name) if is_model else words
         if words or not (is_end or line.ends):
             said = words.strip() or SILENCE
             lab.say(role, line.text if said == str(line.text) else said)
