@@ -66,6 +66,14 @@ def test_every_rate_has_its_own_n_and_its_own_missing():
     assert group.cost_usd == Decimal("0.09")
 
 
+def test_a_question_without_an_expected_answer_is_neither_right_nor_wrong():
+    (group,) = analyse(
+        [row("nn"), row("hh", expected=None), row("yn", expected=None), row("?", expected=None)]
+    )
+    assert (group.wrong_before.value, group.wrong_before.n, group.wrong_before.missing) == (0.0, 1, 0)
+    assert (group.wrong_after.n, group.wrong_after.missing) == (1, 0)
+
+
 def test_a_wrong_answer_that_is_put_right_is_corrected_and_no_flip():
     rows = [row("yn"), row("yyyy"), row("hyyy"), row("hhhn"), row("nnnn")]
     (group,) = analyse(rows)
