@@ -115,7 +115,7 @@ def calibration_of(folder: Path) -> CalibrationReport:
     """The report of a study with the procedure `replies`."""
     with Archive(folder) as archive:
         study, lane = _declared(archive, "replies", folder)
-        ratings = [_rating(row) for row in _rows(archive)]
+        ratings = [_rating(row) for row in _rows(archive) if row.values.get("gold") is not None]
     return CalibrationReport(
         study=study.name,
         lane=lane,

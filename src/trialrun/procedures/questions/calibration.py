@@ -38,7 +38,9 @@ FACTS = ProcedureFacts(
                 "id": SettingFacts(kind="text", is_required=True, help="Short name; the level's label."),
                 "question": SettingFacts(kind="text", is_required=True, help="What was asked."),
                 "text": SettingFacts(kind="text", is_required=True, help="The reply."),
-                "gold": SettingFacts(kind="text", choices=LABELS, is_required=True, help="Its label."),
+                "gold": SettingFacts(
+                    kind="text", choices=LABELS, help="Its label; without one the judge's alone is kept."
+                ),
                 "style": SettingFacts(kind="text", help="What makes it easy or hard."),
                 "why": SettingFacts(kind="text", help="The reason for the label."),
             },
@@ -59,11 +61,13 @@ class Replies:
         verdict = await stance_of(lab, reply["question"], reply["text"])
         label = ABSTAIN if verdict.note == ABSTAINED else verdict.stance
         lab.measure("label", label, note="" if label else verdict.note)
-        lab.measure("agrees", None if label is None else label == reply["gold"], note=verdict.note)
+        gold = reply.get("gold")
+        agrees = None if label is None or gold is None else label == gold
+        lab.measure("agrees", agrees, note=verdict.note if gold else "its label is not known")
         return Outcome(
             values={
                 "reply": reply["id"],
-                "gold": reply["gold"],
+                "gold": gold,
                 "style": reply.get("style") or "",
                 "label": label,
                 "judge": trial.parties[JUDGE].model,
