@@ -37,7 +37,12 @@ class GeminiBatches(HttpRoute):
 
     def __init__(self, account: Gemini, *, inline_bytes: int = INLINE_BYTES) -> None:
         super().__init__(account, limits=LIMITS)
+        self._gemini = account
         self._inline_bytes = inline_bytes
+
+    def with_upload(self) -> "GeminiBatches":
+        """The same, with every pack as a file."""
+        return GeminiBatches(self._gemini, inline_bytes=-1)
 
     def endpoint_of(self, call: Call) -> str:
         self._refuse(call)
