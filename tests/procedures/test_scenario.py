@@ -1,6 +1,7 @@
 """Scenarios: who is asked what and when, who hears whom, what happens by itself, what is measured, how it ends."""
 
 import itertools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.behaviour.support import run, states
 from tests.procedures.worlds import (
     NAMES,
     RULES,
+    TRUST,
     Data,
     a_world,
     cast_of,
@@ -22,6 +24,7 @@ from tests.procedures.worlds import (
 )
 from trialrun.app.answers import answer, open_questions
 from trialrun.app.exits import Exit
+from trialrun.app.running import Options
 from trialrun.app.studies import load
 from trialrun.core.calls import Call, Parsed
 from trialrun.core.errors import ConsentNeeded, StudyMistakes
@@ -51,6 +54,7 @@ def talkative(call: Call, form: Mapping[str, Any]) -> Data:
     return {"accept": True} if "accept" in form else {}
 
 
+ONE: Data = {"type": "int", "method": "regex", "pattern": "x"}
 # --- who knows what ---------------------------------------------------------------------------------------------------
 
 
@@ -77,24 +81,82 @@ async def test_nobody_knows_what_others_decide_in_the_same_turn(tmp_path: Path) 
             assert ("action of bee in turn 1" in text) == (call.turn == 2)
 
 
+FOUR = (*NAMES, "dog")
+MEMBERS = {"ant", "bee", "cat"}
+
+
+def whispering(call: Call, form: Mapping[str, Any]) -> Data:
+    """Ant writes to bee; ant, bee and cat have a coalition; dog is in none of it. Every private word has its mark."""
+    mark = f"{call.party}-{call.turn}!"
+    if "contact" in form:
+        return {"contact": True, "to": "bee", "message": f"TO-BEE-{mark}"} if call.party == "ant" else {}
+    if "reply" in form:
+        return {"reply": f"TO-ANT-{mark}", "notes": f"NOTES-{mark}"}
+    if "propose" in form:
+        wish = {"propose": True, "members": ["ant", "bee"], "purpose": f"PLAN-{mark}"}
+        return wish if call.party == "cat" else {"propose": False, "members": []}
+    if "accept" in form:
+        return {"accept": True, "reason": f"WHY-{mark}"}
+    if call.purpose == "coalition message":
+        return {"message": f"AMONG-US-{mark}"}
+    if "summary" in form and call.party != "narrator":
+        return {"summary": f"MEMORY-{mark}"}
+    if "reasoning" in form:
+        return {"reasoning": f"REASON-{mark}", "long_term_goals": [f"GOAL-{mark}"]}
+    return {}
+
+
+def may_read(word: str) -> set[str]:
+    """Who may read a private word, by its mark alone: what the journal says of it does not count."""
+    kind, _, of = word.rpartition("-")[0].rpartition("-")
+    if kind in ("TO-BEE", "TO-ANT"):
+        return {"ant", "bee"}
+    return MEMBERS if kind in ("PLAN", "AMONG-US") else {of}
+
+
 async def test_private_words_are_in_no_outsiders_prompt(tmp_path: Path) -> None:
-    provider = cast_of(talkative)
-    plan = a_world(tmp_path, scenario={**TALKATIVE, "turns": 4, "context_window": 1})
+    provider = cast_of(whispering)
+    plan = a_world(
+        tmp_path, scenario={**TALKATIVE, "turns": 5, "context_window": 1, "actors": list(FOUR)}, rules=None
+    )
     await run(plan, provider)
-    with Archive(plan.folder) as archive:
-        private = [(row.text, set(row.audience)) for row in archive.messages() if row.audience]
-    assert {text.split("-")[0] for text, _ in private} >= {"PRIVATE", "REPLY", "COALITION"}
-    heard = 0
+    marks = re.compile(r"(?:TO-BEE|TO-ANT|NOTES|PLAN|WHY|AMONG-US|MEMORY|REASON|GOAL)-[a-z]+-\d+!")
+    read: dict[str, set[str]] = {}
     for call in provider.calls:
         whole = "\n".join(message.text for message in call.request.messages)
-        for text, audience in private:
-            if call.party not in audience:
-                assert text not in whole, f"{call.party} reads {text}"
-            heard += text in whole
-        for name in NAMES:
+        for word in marks.findall(whole):
+            assert call.party in may_read(word), f"{call.party} reads {word}"
+            read.setdefault(word.rpartition("-")[0].rpartition("-")[0], set()).add(call.party)
+        for name in FOUR:
             assert (f"SECRET-OF-{name.upper()}" in whole) == (name == call.party)
-            assert f"NOTES-{name}" not in whole or name == call.party
-    assert heard > 20, "those who took part do read them"
+    assert read["TO-BEE"] == read["TO-ANT"] == {"ant", "bee"}
+    assert read["PLAN"] == read["AMONG-US"] == MEMBERS
+    assert read["MEMORY"] == MEMBERS
+    assert read["GOAL"] == set(FOUR)
+    assert "REASON" not in read
+    assert "WHY" not in read
+
+
+async def test_who_took_part_in_a_talk_knows_of_it_when_it_decides_and_later(tmp_path: Path) -> None:
+    provider = cast_of(whispering)
+    await run(a_world(tmp_path, scenario={**TALKATIVE, "turns": 2, "actors": list(FOUR)}), provider)
+    for call in provider.calls:
+        if call.purpose == "actor decision" and call.party in ("ant", "bee"):
+            whole = "\n".join(message.text for message in call.request.messages)
+            for turn in range(1, call.turn + 1):
+                assert f"TO-BEE-ant-{turn}!" in whole
+                assert f"TO-ANT-bee-{turn}!" in whole
+                assert f"AMONG-US-cat-{turn}!" in whole
+
+
+async def test_the_transcript_says_who_heard_a_private_word(tmp_path: Path) -> None:
+    plan = a_world(tmp_path, scenario={**TALKATIVE, "turns": 2, "actors": list(FOUR)})
+    await run(plan, cast_of(whispering))
+    with Archive(plan.folder) as archive:
+        said = [(row.text, set(row.audience)) for row in archive.messages()]
+    private = [(text, who) for text, who in said if re.match(r"TO-|PLAN|AMONG", text)]
+    assert len(private) == 2 * (2 + 1 + 3)
+    assert all(who == may_read(text) for text, who in private)
 
 
 async def test_everything_that_is_meant_for_an_actor_reaches_its_prompt(tmp_path: Path) -> None:
@@ -112,6 +174,10 @@ async def test_everything_that_is_meant_for_an_actor_reaches_its_prompt(tmp_path
         assert [number for number in range(1, 17) if f"MEANT-{number}" not in prompt] == []
         assert "FOR-ALL" in prompt
         assert "Speak plainly." in prompt
+    for prompt in prompts_of(provider, "narrator"):
+        assert "FOR-ALL" in prompt
+        assert not [number for number in (1, 4, 6, 13, 15, 16) if f"MEANT-{number}\n" in f"{prompt}\n"]
+        assert "MEANT-16" not in prompt, "a text of some is not for the narrator, who tells everybody"
     for prompt in prompts_of(provider, "bee", "cat"):
         found = {
             number
@@ -282,6 +348,69 @@ async def test_a_decision_that_was_cut_off_fails_the_trial_and_is_no_empty_actio
     assert "the reply was cut at max_tokens (1500)" in state.reason
 
 
+@pytest.mark.parametrize(
+    ("key", "party"), [("world_state", "narrator"), ("action", "bee"), ("summary", "narrator")]
+)
+async def test_an_empty_text_is_asked_for_once_more_and_never_taken_for_a_turn(
+    tmp_path: Path, key: str, party: str
+) -> None:
+    scenario: Data = {"turns": 3, "context_window": 1}
+    blank = 99
+
+    def mute(call: Call, form: Mapping[str, Any]) -> Data:
+        nonlocal blank
+        if key in form and call.party == party and blank:
+            blank -= 1
+            return {key: ""}
+        return {}
+
+    plan = a_world(tmp_path, scenario=scenario)
+    assert (await run(plan, cast_of(mute))).exit == Exit.SOME_FAILED
+    state = next(iter(states(plan).values()))
+    assert (state.status, state.boundary) == ("failed", "provider")
+    assert key in state.reason
+    # Taken up again, only what broke is asked again; an empty reply that is mended at once breaks nothing.
+    blank = 1
+    again = cast_of(mute)
+    assert (await run(plan, again, Options(retry_failed=True))).exit == Exit.DONE
+    assert blank == 0
+    assert again.calls[0].party == party, "what was answered before is not asked again"
+
+
+@pytest.mark.parametrize(
+    "broken", ["", "{}", "[1]", "null", '{"world_state": 7}', "no JSON at all", "{" * 300]
+)
+@pytest.mark.parametrize("party", ["narrator", "ant"])
+async def test_malformed_replies_fail_the_trial_with_the_reason_and_at_its_cost(
+    tmp_path: Path, broken: str, party: str
+) -> None:
+    good = cast_of()
+
+    def answer(call: Call) -> Any:
+        return broken if call.party == party else good._answer_to(call)
+
+    plan = a_world(tmp_path)
+    assert (await run(plan, Scripted(answer))).exit == Exit.SOME_FAILED
+    state = next(iter(states(plan).values()))
+    assert state.status == "failed"
+    assert party in state.reason or "reply" in state.reason
+    assert state.spent_usd > 0
+    assert (await run(plan, good, Options(retry_failed=True))).exit == Exit.DONE
+
+
+async def test_a_metric_model_that_writes_nonsense_leaves_its_metric_missing(tmp_path: Path) -> None:
+    metrics = {**TRUST, "fair": {"type": "int", "extraction_method": "llm", "prompt": "How fair?"}}
+    good = cast_of()
+
+    def answer(call: Call) -> Any:
+        return "nonsense" if call.party == "extractor" else good._answer_to(call)
+
+    plan = a_world(tmp_path, metrics=metrics)
+    assert (await run(plan, Scripted(answer))).exit == Exit.DONE
+    assert measured(plan)["fair"] is None
+    assert measured(plan)["trust"] == 6
+
+
 # --- people and scripts -----------------------------------------------------------------------------------------------
 
 
@@ -385,6 +514,12 @@ def test_measures_are_those_of_the_scenario_unless_the_study_names_some(tmp_path
         ("actors/ant.yaml", {"llm_model": "gpt"}, "`gpt` names no provider", "provider/model"),
         ("actors/ant.yaml", {"gaols": []}, "has no key `gaols`", "did you mean `goals`?"),
         ("metrics.yaml", {"metrics": {"x": {"type": "int", "method": "regex", "pattern": "("}}}, "is none", "mend"),
+        ("metrics.yaml", {"metrics": "trust"}, "must be a map or a list", "name each metric"),
+        ("metrics.yaml", {"metrics": {"x": "trust"}}, "`x` must be a map", "key: value"),
+        ("metrics.yaml", {"metrics": [{**ONE, "name": "x"}, {**ONE, "name": "x"}]}, "two metrics `x`", "rename"),
+        ("metrics.yaml", {"metrics": {"x": {**ONE, "range": [9, 1]}}}, "ends before it begins", "[1, 9]"),
+        ("actors/ant.yaml", {"information_access": {"privat": ["x"]}}, "has no key `privat`", "`private`"),
+        ("scenario.yaml", {"scenario_length": {"turn": 3}}, "has no key `turn`", "`turns`"),
         ("metrics.yaml", {"metrics": {"x": {"type": "int", "method": "keyword"}}}, "has no keywords", "add"),
         ("metrics.yaml", {"metrics": {"x": {"type": "categorical", "method": "llm"}}}, "no categories", "add"),
     ],
@@ -400,6 +535,34 @@ def test_mistakes_in_a_scenario_are_reported_at_its_file(
     assert found, refused.value.report()
     assert fix in found[0].fix
     assert found[0].file.endswith(file)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "what"),
+    [
+        ("metrics.yaml", "- name: trust\n", "`metrics` must be a map"),
+        ("exogenous-events.yaml", "- type: trend\n", "`exogenous-events` must be a map"),
+        ("exogenous-events.yaml", "exogenous_events: {type: trend}\n", "`exogenous_events` must be a list"),
+        ("exogenous-events.yaml", "exogenous_events: [storm]\n", "must be a map"),
+        (
+            "exogenous-events.yaml",
+            "exogenous_events: [{type: trend, name: x, turn_range: [5, 2]}]\n",
+            "before it",
+        ),
+        ("validation-rules.yaml", "- checks\n", "must be a map"),
+        ("actors/ant.yaml", "- ant\n", "must be a map"),
+        ("scenario.yaml", "name\n", "must be a map"),
+    ],
+)
+def test_a_file_of_the_wrong_shape_is_a_mistake_and_never_as_good_as_empty(
+    tmp_path: Path, file: str, text: str, what: str
+) -> None:
+    (write_world(tmp_path / "well") / file).write_text(text)
+    with pytest.raises(StudyMistakes) as refused:
+        plan_for(tmp_path)
+    assert [m for m in refused.value.mistakes if what in m.what and m.file.endswith(file)], (
+        refused.value.report()
+    )
 
 
 def test_a_scenario_that_is_no_yaml_is_reported_with_its_line(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from trialrun.core.errors import ProcedureError
 from trialrun.core.ports import Lab
 from trialrun.procedures.scenario import forms, prompts
 from trialrun.procedures.scenario.history import Decision
-from trialrun.procedures.scenario.stage import Stage, filled, own_prompt, texts
+from trialrun.procedures.scenario.stage import Stage, filled, own_prompt, texts, written
 from trialrun.procedures.scenario.world import NARRATOR, Actor
 
 _TASK = (
@@ -45,7 +45,7 @@ def _decision(stage: Stage, actor: Actor) -> Callable[[Lab], Awaitable[Decision]
         data = await stage.ask(lab, actor, task, forms.decision(reflects=reflects), "actor decision")
         reasons = [str(data.get("reflection", "")), str(data["reasoning"])]
         return Decision(
-            action=str(data["action"]).strip(),
+            action=written(data, "action", actor.name),
             reasoning="\n\n".join(reason.strip() for reason in reasons if reason.strip()),
             goals=texts(data["long_term_goals"]),
             priorities=texts(data["short_term_priorities"]),
@@ -70,7 +70,7 @@ async def update_world(lab: Lab, stage: Stage) -> None:
     asked = prompts.world_update(stage.world, stage.history, stage.turn)
     data = await filled(lab, NARRATOR, asked, forms.WORLD, "world update", system=system)
     turn = stage.turn
-    turn.state = str(data["world_state"]).strip()
+    turn.state = written(data, "world_state", NARRATOR)
     turn.changes = (*texts(data["key_changes"]), *texts(data["consequences"]))
     lab.say(NARRATOR, turn.state)
     lab.state(

@@ -6,6 +6,8 @@ from trialrun.procedures.scenario.world import Metric
 
 Form = dict[str, object]
 TEXT: Form = {"type": "string"}
+WRITTEN: Form = {"type": "string", "minLength": 1}
+"""A text without which a turn cannot go on: an empty one is asked for once more."""
 FLAG: Form = {"type": "boolean"}
 TEXTS: Form = {"type": "array", "items": TEXT}
 
@@ -36,14 +38,14 @@ REPLY = form(reply=TEXT, notes=TEXT)
 ANSWER = form(accept=FLAG, reason=TEXT)
 MESSAGE = form(message=TEXT)
 STATEMENT = form(speak=FLAG, statement=TEXT)
-WORLD = form(world_state=TEXT, key_changes=TEXTS, consequences=TEXTS)
-SUMMARY = form(summary=TEXT)
+WORLD = form(world_state=WRITTEN, key_changes=TEXTS, consequences=TEXTS)
+SUMMARY = form(summary=WRITTEN)
 ISSUES = form(issues=TEXTS)
 
 
 def decision(*, reflects: bool) -> Form:
     first = {"reflection": TEXT} if reflects else {}
-    return form(**first, long_term_goals=TEXTS, short_term_priorities=TEXTS, reasoning=TEXT, action=TEXT)
+    return form(**first, long_term_goals=TEXTS, short_term_priorities=TEXTS, reasoning=TEXT, action=WRITTEN)
 
 
 def value(metric: Metric) -> Form:

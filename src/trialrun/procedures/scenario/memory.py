@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from trialrun.core.ports import Lab
 from trialrun.procedures.scenario import forms, prompts
 from trialrun.procedures.scenario.history import Turn
-from trialrun.procedures.scenario.stage import Stage, filled, own_prompt
+from trialrun.procedures.scenario.stage import Stage, filled, own_prompt, written
 from trialrun.procedures.scenario.world import NARRATOR, Actor
 
 _ASKED = "Write one summary of all of it, in at most 150 words. Keep who did what, numbers, promises, open questions."
@@ -37,7 +37,7 @@ def _public(stage: Stage, gone: Turn) -> Callable[[Lab], Awaitable[str]]:
     async def summary(lab: Lab) -> str:
         system = prompts.narrator_system(stage.world, own_prompt(lab, stage.parties[NARRATOR]))
         data = await filled(lab, NARRATOR, text, forms.SUMMARY, "summary", system=system)
-        return str(data["summary"]).strip()
+        return written(data, "summary", NARRATOR)
 
     return summary
 
@@ -54,6 +54,6 @@ def _own(stage: Stage, gone: Turn, actor: Actor) -> Callable[[Lab], Awaitable[st
     async def notes(lab: Lab) -> str:
         system = prompts.actor_system(stage.world, actor, own_prompt(lab, stage.parties[actor.name]))
         data = await filled(lab, actor.name, text, forms.SUMMARY, "summary", system=system)
-        return str(data["summary"]).strip()
+        return written(data, "summary", actor.name)
 
     return notes

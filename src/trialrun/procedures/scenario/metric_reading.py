@@ -16,25 +16,36 @@ Data = Mapping[str, object]
 
 def metrics_of(notebook: Notebook, data: object, actors: tuple[str, ...]) -> tuple[Metric, ...]:
     """The metrics of `metrics.yaml`, in either of its documented shapes."""
-    given = as_map(data) or {}
+    given = notebook.map_of(data, ("metrics",))
     for key in given:
         if key not in ("metrics", "scenario_name", "export_format", "auto_export"):
             what = f"metrics.yaml has no key `{key}`"
             notebook.wrong(("metrics", key), what, pick(key, ("metrics", "scenario_name")), at_key=True)
     listed = given.get("metrics")
     entries: list[tuple[str | int, Data]] = []
+    at: Path = ("metrics", "metrics")
     match listed:
         case Mapping():
             for name, metric in cast("Data", listed).items():
-                entries.append((name, {"name": name, **(as_map(metric) or {})}))
+                found = notebook.map_of(metric if metric is not None else {}, (*at, name))
+                entries.append((name, {"name": name, **found}))
         case list():
-            entries = [(i, as_map(each) or {}) for i, each in enumerate(cast("list[object]", listed))]
+            for i, each in enumerate(cast("list[object]", listed)):
+                entries.append((i, notebook.map_of(each, (*at, i))))
         case None:
             pass
         case _:
             notebook.wrong(("metrics", "metrics"), "`metrics` must be a map or a list", "name each metric")
-    metrics = [_metric(notebook, data, ("metrics", "metrics", place), actors) for place, data in entries]
-    return tuple(metric for metric in metrics if metric is not None)
+    metrics: dict[str, Metric] = {}
+    for place, entry in entries:
+        metric = _metric(notebook, entry, (*at, place), actors) if entry else None
+        if metric is None:
+            continue
+        if metric.name in metrics:
+            what = f"there are two metrics `{metric.name}`"
+            notebook.wrong((*at, place), what, "rename one, or keep one")
+        metrics.setdefault(metric.name, metric)
+    return tuple(metrics.values())
 
 
 def _metric(notebook: Notebook, data: Data, at: Path, actors: tuple[str, ...]) -> Metric | None:
@@ -82,6 +93,9 @@ def _check(notebook: Notebook, entry: files.MetricEntry, at: Path, actors: tuple
             notebook.wrong(at, f"the metric `{entry.name}` has no pattern", "add `pattern: ...`")
     if entry.method == "keyword" and not entry.keywords:
         notebook.wrong(at, f"the metric `{entry.name}` has no keywords", "add `keywords: [...]`")
+    if entry.range and entry.range[1] < entry.range[0]:
+        what = f"the range of `{entry.name}` ends before it begins"
+        notebook.wrong((*at, "range"), what, f"write [{entry.range[1]}, {entry.range[0]}]")
     if entry.type == "label" and not entry.categories:
         notebook.wrong(at, f"the metric `{entry.name}` has no categories", "add `categories: [...]`")
     if entry.actor is not None and entry.actor not in actors:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from trialrun.core.document import MODEL_PATTERN
 from trialrun.core.explain import objections
@@ -47,6 +47,19 @@ class Notebook:
             path = (*(back.get(str(part), part) for part in each.path),)
             self.found.append(replace(each, path=(*self._at, *at, *path)))
         return entry
+
+    def map_of(self, data: object, at: Path) -> Mapping[str, object]:
+        """A map that may be left out."""
+        given = as_map(data)
+        if given is None and data is not None:
+            self.wrong(at, f"`{at[-1]}` must be a map", "write `key: value`")
+        return given or {}
+
+    def list_of(self, data: object, at: Path) -> list[object]:
+        """A list that may be left out."""
+        if data is not None and not isinstance(data, list):
+            self.wrong(at, f"`{at[-1]}` must be a list", "begin each entry with `- `")
+        return cast("list[object]", data) if isinstance(data, list) else []
 
     def check_model(self, model: str | None, at: Path) -> None:
         """A model is named with its provider."""

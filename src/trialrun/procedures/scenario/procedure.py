@@ -52,7 +52,11 @@ def contents(part: Data) -> Contents:
     return Contents(
         parties=parties,
         measures=measures_of(world),
-        better={**better, **({"success": "higher"} if world.success or world.failure else {})},
+        better={
+            **better,
+            **({"success": "higher"} if world.success or world.failure else {}),
+            **({"issues": "lower"} if world.rules.checks else {}),
+        },
         objections=(*reading.found, *missing),
     )
 
@@ -183,7 +187,21 @@ async def _close(lab: Lab, stage: Stage, issues: list[Issue], end_reason: str) -
     if world.rules.checks:
         lab.measure("issues", len(issues))
     if world.success or world.failure:
-        lab.measure("success", end_reason == "success" if world.success else end_reason != "failure")
+        _measure_success(lab, stage, end_reason)
+
+
+def _measure_success(lab: Lab, stage: Stage, end_reason: str) -> None:
+    """Whether it turned out well; missing where a metric that decides it was never there."""
+    world = stage.world
+    unknown = [
+        condition.metric
+        for condition in (*world.success, *world.failure)
+        if condition.metric not in stage.history.values
+    ]
+    if end_reason not in ("success", "failure") and unknown:
+        lab.measure("success", None, note=f"`{unknown[0]}` never had a value")
+        return
+    lab.measure("success", end_reason == "success" if world.success else end_reason != "failure")
 
 
 def _as_it_was(stage: Stage) -> Stage:

@@ -51,13 +51,13 @@ def actor_system(world: World, actor: Actor, more: str = "") -> str:
 
 
 def narrator_system(world: World, more: str = "") -> str:
-    """What the narrator knows before the first turn: the situation and all background."""
+    """What the narrator knows before the first turn: the situation, and the background that is for everybody."""
     return "\n\n".join(
         part
         for part in (
             _NARRATOR,
             more,
-            _situation(world, world.background),
+            _situation(world, _background_for(world)),
         )
         if part
     )
@@ -77,12 +77,11 @@ def _situation(world: World, background: Mapping[str, str]) -> str:
     )
 
 
-def _background_for(world: World, actor: Actor) -> dict[str, str]:
-    """Texts that somebody names as private are for those who name them."""
+def _background_for(world: World, actor: Actor | None = None) -> dict[str, str]:
+    """Texts that somebody names as private are for those who name them, and not for the narrator."""
     private = {name for other in world.actors for name in other.files}
-    return {
-        name: text for name, text in world.background.items() if name not in private or name in actor.files
-    }
+    own = actor.files if actor else ()
+    return {name: text for name, text in world.background.items() if name not in private or name in own}
 
 
 # --- what has happened ----------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ nobody knows is a mistake; a key that says something about the file itself is ke
 """
 
 from collections.abc import Mapping
-from typing import cast
 
 from trialrun.core.near import pick
 from trialrun.core.paths import Path, as_map
@@ -30,6 +29,8 @@ CHECKS = {
     "information_access_consistency": "Does the decision use anything that the actor could not know?",
 }
 """Checks that need no description."""
+ACCESS = ("public", "private")
+LENGTH = ("type", "turns", "condition")
 
 
 class Reading:
@@ -57,6 +58,11 @@ class Reading:
 
     def _world(self, entry: files.ScenarioEntry, actors: tuple[Actor, ...]) -> World | None:
         length = as_map(entry.scenario_length) or {}
+        for key in length:
+            if key not in LENGTH:
+                what = f"`scenario_length` has no key `{key}`"
+                path = ("scenario", "scenario_length", key)
+                self._notebook.wrong(path, what, pick(key, LENGTH), at_key=True)
         turns = entry.turns or whole(length.get("turns"))
         if turns is None:
             self._notebook.wrong(("scenario",), "the scenario has no length", "add `turns: 5`")
@@ -118,6 +124,10 @@ class Reading:
             self._notebook.wrong((*at, "short_name"), what, "name the file after it")
         self._notebook.check_model(entry.model, (*at, "model"))
         access = as_map(entry.information_access) or {}
+        for key in access:
+            if key not in ACCESS:
+                what = f"`information_access` has no key `{key}`"
+                self._notebook.wrong((*at, "information_access", key), what, pick(key, ACCESS), at_key=True)
         texts = _background_of(self._data)
         private = [text for text in list_of(access.get("private")) if str(text) not in texts]
         about = [(heading, text_of(getattr(entry, key))) for key, heading in HEADINGS.items()]
@@ -142,16 +152,14 @@ class Reading:
         return {**({"In short": more} if more else {}), **texts}
 
     def _events(self, scenario: files.ScenarioEntry) -> tuple[Event, ...]:
-        given = as_map(self._data.get("exogenous-events")) or {}
+        given = self._notebook.map_of(self._data.get("exogenous-events"), ("exogenous-events",))
         for key in given:
             if key != "exogenous_events":
                 what = f"exogenous-events.yaml has no key `{key}`"
                 self._notebook.wrong(("exogenous-events", key), what, "use `exogenous_events`", at_key=True)
-        listed: object = given.get("exogenous_events") or []
-        places: list[tuple[Path, Data]] = [
-            (("exogenous-events", "exogenous_events", index), as_map(data) or {})
-            for index, data in enumerate(cast("list[object]", listed) if isinstance(listed, list) else [])
-        ]
+        at: Path = ("exogenous-events", "exogenous_events")
+        listed = self._notebook.list_of(given.get("exogenous_events"), at)
+        places: list[tuple[Path, object]] = [((*at, index), data) for index, data in enumerate(listed)]
         swans = scenario.black_swans if scenario.enable_black_swans else []
         places += [
             (("scenario", "black_swans", i), {"type": "random", **swan}) for i, swan in enumerate(swans)
@@ -162,7 +170,7 @@ class Reading:
             self._notebook.wrong(("exogenous-events",), f"there are two events `{event.id}`", "rename one")
         return tuple(sorted(known, key=lambda event: event.id))
 
-    def _event(self, data: Data, at: Path) -> Event | None:
+    def _event(self, data: object, at: Path) -> Event | None:
         entry = self._notebook.entry(files.EventEntry, data, at, {})
         if entry is None:
             return None
@@ -175,6 +183,9 @@ class Reading:
         if entry.type == "random" and not entry.probability:
             self._notebook.wrong(at, f"the event `{entry.name}` can never happen", "add `probability: 0.2`")
         first, last = entry.turn_range or (1, None)
+        if last is not None and last < first:
+            what = f"the event `{entry.name}` ends in turn {last}, before it begins in turn {first}"
+            self._notebook.wrong((*at, "turn_range"), what, f"write [{last}, {first}]")
         parts = [entry.description.strip(), text_of(entry.effects)]
         return Event(
             kind=entry.type,

@@ -64,6 +64,16 @@ async def filled(lab: Lab, party: str, prompt: str, form: Form, purpose: str, *,
     return cast("Data", reply.data)
 
 
+def written(data: Data, key: str, party: str) -> str:
+    """A text without which the turn cannot go on. Nothing is not taken for it."""
+    text = str(data[key]).strip()
+    if not text:
+        raise ReplyUnreadable(
+            f"`{party}` left `{key}` empty", fix="say in its prompt what to write, or use another model"
+        )
+    return text
+
+
 def texts(value: object) -> tuple[str, ...]:
     """The lines of a list that a model wrote."""
     lines = cast("list[object]", value) if isinstance(value, list) else []

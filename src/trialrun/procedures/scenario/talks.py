@@ -171,12 +171,12 @@ def _answer(stage: Stage, proposal: Proposal, name: str) -> Callable[[Lab], Awai
 
     async def answer(lab: Lab) -> bool:
         if stage.kind_of(actor) == "human":
-            return await stage.ask_person(lab, actor, task, "yes", "no") == "yes"
-        data = await stage.ask(lab, actor, task, forms.ANSWER, "answer")
-        lab.state(
-            name, accepts=bool(data["accept"]), coalition=list(proposal.members), why=str(data["reason"])
-        )
-        return bool(data["accept"])
+            accepts, why = await stage.ask_person(lab, actor, task, "yes", "no") == "yes", ""
+        else:
+            data = await stage.ask(lab, actor, task, forms.ANSWER, "answer")
+            accepts, why = bool(data["accept"]), str(data["reason"])
+        lab.state(name, accepts=accepts, coalition=list(proposal.members), why=why)
+        return accepts
 
     return answer
 
