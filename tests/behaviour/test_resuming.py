@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.support import OnePrice, facts, make_plan, run, states, tables
+from tests.behaviour.support import BASE, OnePrice, facts, make_plan, run, states, tables
 from trialrun.app.exits import Exit
 from trialrun.app.forks import fork
 from trialrun.app.previewing import preview
@@ -284,6 +284,26 @@ async def test_a_dead_factor_is_found_by_walking(tmp_path: Path) -> None:
         await preview(dead, OnePrice())
     assert "send the same requests" in caught.value.report()
     assert "`hat` changes nothing" in caught.value.report()
+
+
+@pytest.mark.parametrize(
+    ("model", "params"),
+    [
+        ("openai/gpt-5-mini", {"service_tier": "priority"}),
+        ("openai/gpt-5-mini", {"n": 4}),
+        ("openrouter/openai/gpt-5-mini", {"models": ["openai/o1-pro"]}),
+        ("openai-responses/gpt-5-mini", {"prompt": {"id": "pmpt_1"}}),
+        ("anthropic/claude-haiku-4-5", {"cache_control": {"type": "ephemeral", "ttl": "1h"}}),
+        ("google/gemini-2.5-flash", {"cachedContent": "cachedContents/1"}),
+    ],
+)
+async def test_a_plan_says_which_parameters_would_go_behind_the_ceiling(
+    tmp_path: Path, model: str, params: dict[str, Any]
+) -> None:
+    party = {**BASE["parties"]["a"], "model": model, "params": params}
+    with pytest.raises(StudyMistakes) as caught:
+        await preview(make_plan(tmp_path, parties={"a": party}), OnePrice())
+    assert "`params` may not set" in caught.value.report()
 
 
 async def test_the_order_is_balanced_and_both_orders_are_stored(tmp_path: Path) -> None:

@@ -1,11 +1,15 @@
 """How calls travel: live to the providers, or to the rehearsal that plays them; and what they cost."""
 
 import os
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from trialrun.app.clock import SystemClock
 from trialrun.app.studies import Plan, models_of
 from trialrun.core.batches import BatchRoute
+from trialrun.core.calls import Call
+from trialrun.core.errors import UsageError
 from trialrun.core.ports import Clock, Provider
 from trialrun.providers.prices import GenaiPrices
 from trialrun.providers.rehearsal import RehearsalProvider
@@ -60,6 +64,16 @@ class Lanes:
             self.route(model)
             if self._plan.lane == "batch":
                 self.batch_route(model)
+
+
+def check_spelling(call: Call) -> None:
+    """RequestRefused if the provider's own spelling of the call cannot be: what `params` ask for may not be sent."""
+    from trialrun.providers.registry import Providers
+
+    with suppress(UsageError):  # a model that nobody knows; `run` says so
+        Providers("rehearsal", settings=os.environ, clock=SystemClock()).provider_of(
+            call.request.model
+        ).prepare(call)
 
 
 def rehearsing(*, length_quantile: float | None = None) -> Provider:

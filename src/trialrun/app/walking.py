@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trialrun.app.clock import SystemClock
-from trialrun.app.lanes import rehearsing
+from trialrun.app.lanes import check_spelling, rehearsing
 from trialrun.app.studies import Plan
 from trialrun.core import chance
 from trialrun.core import facts as f
@@ -50,6 +50,8 @@ class _Footpath:
     async def ask(
         self, call: Call, *, attempts_before: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
     ) -> Answer:
+        if call.request.params:
+            check_spelling(call)
         raw = await self._provider.send(call, self._provider.prepare(call), attempt=1, timeout_s=60.0)
         usage = self._provider.meter(raw)
         parsed = self._provider.parse(raw, call.request)

@@ -17,6 +17,7 @@ TEMPLATE_TOKENS_OF_FORMS = 1024
 
 _MILLION = Decimal(1_000_000)
 _ZERO = Decimal(0)
+_MOST_TOKENS = 10**12
 
 
 def most_tokens_in(request: Request) -> int:
@@ -32,6 +33,18 @@ def ceiling_usd(request: Request, price: Price) -> Decimal:
     return max(_most_usd(tokens_in, request.max_tokens, rates) for rates in within_reach)
 
 
+def is_possible(usage: Usage) -> bool:
+    """Whether so many tokens can be meant: a count below zero, or beyond all models, is a fault of the provider's."""
+    counts = (
+        usage.tokens_in,
+        usage.tokens_out,
+        usage.tokens_cached,
+        usage.tokens_cache_write,
+        usage.tokens_reasoning,
+    )
+    return all(0 <= count < _MOST_TOKENS for count in counts)
+
+
 def cost_usd(usage: Usage, price: Price) -> Decimal:
     """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones."""
     for above, rates in price.tiers:
@@ -39,7 +52,7 @@ def cost_usd(usage: Usage, price: Price) -> Decimal:
             price = rates
     cached_rate = price.input if price.cached_input is None else price.cached_input
     write_rate = price.input if price.cache_write is None else price.cache_write
-    fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_cache_write
+    fresh = max(0, usage.tokens_in - usage.tokens_cached - usage.tokens_cache_write)
     total = (
         fresh * price.input
         + usage.tokens_cached * cached_rate

@@ -15,7 +15,7 @@ from decimal import Decimal
 
 from trialrun.core import chance
 from trialrun.core import facts as f
-from trialrun.core.calls import Call, RawReply, Usage
+from trialrun.core.calls import Call, RawReply
 from trialrun.core.errors import CallError, Drained, ReplyUnreadable, StoreError, StudyStop
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook, Provider
 from trialrun.core.pricing import ceiling_usd
@@ -24,7 +24,7 @@ from trialrun.core.study import Limits, Price
 from trialrun.gateway.breaker import Breaker
 from trialrun.gateway.pace import Pacer
 from trialrun.gateway.purse import Purse
-from trialrun.gateway.settling import settlement_of
+from trialrun.gateway.settling import Metered, metered, settlement_of
 
 _ZERO = Decimal(0)
 _BYTES_PER_TOKEN = 4
@@ -136,17 +136,17 @@ class Gateway:
         except BaseException:
             self.purse.release(sending.call, sending.held_usd)
             raise
-        usage: Usage | None = None
+        tokens: int | None = None
         try:
             await self._announce(sending, attempt)
             raw = await self._send(sending, attempt, entered_at)
-            usage = sending.provider.meter(raw)
+            counted = metered(sending.provider, raw)
+            if counted.usage is not None:
+                tokens = counted.usage.tokens_in + counted.usage.tokens_out
         finally:
-            self.pacer.leave(
-                sending.model, sending.tokens, usage.tokens_in + usage.tokens_out if usage else None
-            )
+            self.pacer.leave(sending.model, sending.tokens, tokens)
         self.pacer.succeeded(sending.model, raw.headers)
-        return await self._settle(sending, attempt, raw, usage)
+        return await self._settle(sending, attempt, raw, counted)
 
     async def _announce(self, sending: _Sending, attempt: int) -> None:
         """G1: the intent to send, durable before anything leaves."""
@@ -225,7 +225,7 @@ class Gateway:
         self.meter.errors[name] = self.meter.errors.get(name, 0) + 1
         return name
 
-    async def _settle(self, sending: _Sending, attempt: int, raw: RawReply, usage: Usage | None) -> Answer:
+    async def _settle(self, sending: _Sending, attempt: int, raw: RawReply, counted: Metered) -> Answer:
         """G2: book the cost and store the reply, and only then say whether it could be read."""
         call, price = sending.call, sending.price
         settlement = settlement_of(
@@ -233,7 +233,7 @@ class Gateway:
             call.request,
             sending.provider,
             price,
-            usage,
+            counted,
             at=call.address,
             attempt=attempt,
             turn=call.turn,
@@ -248,6 +248,8 @@ class Gateway:
         self.meter.calls += 1
         self.meter.unknown_costs += cost is None
         await self._journal.commit()
+        if settlement.bug is not None:
+            raise settlement.bug
         if settlement.problem is not None:
             self.breaker.failure(sending.model, f"ReplyUnreadable: {settled.unreadable}")
             raise ReplyUnreadable(

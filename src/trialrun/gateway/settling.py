@@ -1,6 +1,7 @@
 """A reply that has come, as facts: what it cost, its text, its raw body, what came beside it. For every lane.
 
-The cost is reckoned from what the provider meters and never depends on whether the reply could be read.
+The cost is reckoned from what the provider meters and never depends on whether the reply could be read. Nor does
+whether it is kept: where an adapter of ours breaks on it, it is settled all the same, and the bug is told afterwards.
 """
 
 from collections.abc import Mapping
@@ -10,10 +11,10 @@ from decimal import Decimal
 from trialrun.core import facts as f
 from trialrun.core.calls import Parsed, RawReply, Request, Usage
 from trialrun.core.envelope import open_
-from trialrun.core.errors import ReplyUnreadable
+from trialrun.core.errors import KernelBug, ReplyUnreadable
 from trialrun.core.identity import canonical, text_hash
 from trialrun.core.ports import Provider
-from trialrun.core.pricing import cost_usd
+from trialrun.core.pricing import cost_usd, is_possible
 from trialrun.core.study import Price
 
 
@@ -26,10 +27,29 @@ class Settlement:
     settled: f.Settled
     parsed: Parsed
     problem: ReplyUnreadable | None
+    bug: KernelBug | None = None
+    """Our own fault in reading it. Whoever settles raises it, once everything is durable."""
 
     @property
     def cost_usd(self) -> Decimal | None:
         return self.settled.cost_usd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metered:
+    """What a provider counted, if that could be read and can be."""
+
+    usage: Usage | None
+    bug: KernelBug | None = None
+
+
+def metered(provider: Provider, raw: RawReply) -> Metered:
+    """The tokens of a reply. No count is better than an impossible one: what is unknown stays held."""
+    try:
+        usage = provider.meter(raw)
+    except Exception as error:  # noqa: BLE001 - an adapter's own bug must not lose what was paid for
+        return Metered(usage=None, bug=_bug(provider, error))
+    return Metered(usage=usage if usage is not None and is_possible(usage) else None)
 
 
 def settlement_of(
@@ -37,7 +57,7 @@ def settlement_of(
     request: Request,
     provider: Provider,
     price: Price | None,
-    usage: Usage | None,
+    counted: Metered,
     *,
     at: str,
     attempt: int,
@@ -45,7 +65,8 @@ def settlement_of(
     pack: str = "",
 ) -> Settlement:
     """The facts of a reply. `request` needs no messages: only its settings and its schema are looked at."""
-    parsed, problem = _parsed(provider, raw, request)
+    usage = counted.usage
+    parsed, problem, bug = _parsed(provider, raw, request)
     stored = open_(raw.body, parsed.text)
     texts: dict[str, str | bytes] = {(raw_name := text_hash(stored)): stored}
     text_name = extras_name = ""
@@ -78,14 +99,27 @@ def settlement_of(
     facts: list[f.TrialFact] = [settled]
     if extras_name:
         facts.append(_artefact(at, turn, extras_name, texts))
-    return Settlement(facts=facts, texts=texts, settled=settled, parsed=parsed, problem=problem)
+    return Settlement(
+        facts=facts, texts=texts, settled=settled, parsed=parsed, problem=problem, bug=counted.bug or bug
+    )
 
 
-def _parsed(provider: Provider, raw: RawReply, request: Request) -> tuple[Parsed, ReplyUnreadable | None]:
+def _parsed(
+    provider: Provider, raw: RawReply, request: Request
+) -> tuple[Parsed, ReplyUnreadable | None, KernelBug | None]:
     try:
-        return provider.parse(raw, request), None
+        return provider.parse(raw, request), None, None
     except ReplyUnreadable as error:
-        return Parsed(text=error.text or "", finish="other"), error
+        return Parsed(text=error.text or "", finish="other"), error, None
+    except Exception as error:  # noqa: BLE001 - as above
+        bug = _bug(provider, error)
+        return Parsed(text="", finish="other"), ReplyUnreadable(str(bug)), bug
+
+
+def _bug(provider: Provider, error: Exception) -> KernelBug:
+    bug = KernelBug(f"reading a reply of {provider.name} broke: {type(error).__name__}: {error}")
+    bug.__cause__ = error
+    return bug
 
 
 def _artefact(at: str, turn: int, name: str, texts: Mapping[str, str | bytes]) -> f.ArtefactKept:

@@ -26,7 +26,8 @@ REPLY_TOOL = "structured_reply"
 
 _OURS = frozenset(
     {
-        "max_tokens", "messages", "model", "output_config.effort", "output_config.format", "speed", "stop_sequences",
+        "cache_control.ttl", "container", "inference_geo", "max_tokens", "mcp_servers", "messages", "model",
+        "output_config.effort", "output_config.format", "speed", "stop_sequences",
         "stream", "system", "temperature", "tools", "top_p",
     }
 )  # fmt: skip

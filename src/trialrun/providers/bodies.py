@@ -76,5 +76,5 @@ def _check(params: Mapping[str, object], ours: frozenset[str], call: Call) -> No
         raise RequestRefused(
             f"`params` may not set {', '.join(f'`{name}`' for name in forbidden)}",
             where=call.place,
-            fix="use the party's own settings; one call has one reply within one token limit",
+            fix="use the party's own settings; one call has one reply, within one token limit, at one known price",
         )

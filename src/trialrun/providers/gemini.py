@@ -21,7 +21,7 @@ from trialrun.providers.refusals import LONGEST_MESSAGE, problem_in
 
 _OURS = frozenset(
     {
-        "contents", "generationConfig.candidateCount", "generationConfig.maxOutputTokens",
+        "cachedContent", "contents", "generationConfig.candidateCount", "generationConfig.maxOutputTokens",
         "generationConfig.responseJsonSchema", "generationConfig.responseMimeType",
         "generationConfig.responseSchema", "generationConfig.seed", "generationConfig.stopSequences",
         "generationConfig.temperature", "generationConfig.topP", "serviceTier", "systemInstruction", "tools",

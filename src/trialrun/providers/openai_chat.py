@@ -30,7 +30,7 @@ from trialrun.providers.schemas import is_strict
 
 SchemaStyle = Literal["json_schema", "json_object"]
 
-# These would change what a reply costs, or how many there are, behind the back of the ceiling.
+# These would change what a reply costs, how much is read for it, or how many there are, behind the back of the ceiling.
 _OURS = frozenset(
     {
         "best_of",
@@ -38,14 +38,20 @@ _OURS = frozenset(
         "max_tokens",
         "messages",
         "model",
+        "models",
         "n",
+        "plugins",
+        "prediction",
         "response_format",
+        "search_parameters",
         "seed",
+        "service_tier",
         "stop",
         "stream",
         "temperature",
         "tools",
         "top_p",
+        "web_search_options",
     }
 )
 _FINISH: Mapping[str, Finish] = {

@@ -21,7 +21,7 @@ from trialrun.providers.schemas import is_strict
 _OURS = frozenset(
     {
         "background", "conversation", "input", "instructions", "max_output_tokens", "model", "previous_response_id",
-        "reasoning.effort", "store", "stream", "temperature", "text.format", "tools", "top_p",
+        "prompt", "reasoning.effort", "service_tier", "store", "stream", "temperature", "text.format", "tools", "top_p",
     }
 )  # fmt: skip
 _KNOWN = frozenset(

@@ -24,7 +24,7 @@ from trialrun.core.pricing import cost_usd
 from trialrun.core.study import Limits, Price
 from trialrun.gateway.breaker import Breaker
 from trialrun.gateway.purse import Purse
-from trialrun.gateway.settling import settlement_of
+from trialrun.gateway.settling import metered, settlement_of
 
 _ZERO = Decimal(0)
 _LINES_A_COMMIT = 1000
@@ -136,6 +136,7 @@ class _Unpacking:
         self._seen: set[str] = set()
         self._ended = Ended()
         self._unpacked = Unpacked()
+        self._bug: e.KernelBug | None = None
 
     async def run(self) -> Unpacked:
         unpacked = self._unpacked
@@ -153,6 +154,8 @@ class _Unpacking:
                 await self._till.journal.commit()
         self._miss()
         await self._till.journal.commit()
+        if self._bug is not None:
+            raise self._bug
         return unpacked
 
     def _results(self) -> Iterator[Result]:
@@ -190,13 +193,14 @@ class _Unpacking:
             self._forms[row.form],
             provider,
             self._price,
-            provider.meter(raw),
+            metered(provider, raw),
             at=row.at,
             attempt=row.attempt,
             turn=row.turn,
             pack=self._pack.id,
         )
         till.journal.append(row.trial, settlement.facts, settlement.texts)
+        self._bug = self._bug or settlement.bug
         held = row.ceiling_usd or _ZERO
         if settlement.cost_usd is None:
             till.purse.doubt(row, held)
@@ -236,7 +240,7 @@ class _Unpacking:
         self._unpacked.counts["duplicate"] += 1
         if result.raw is None or row.key in self._ended.charged:
             return
-        usage = self._route.provider.meter(result.raw)
+        usage = metered(self._route.provider, result.raw).usage
         cost = cost_usd(usage, self._price) if usage and self._price else None
         charged = f.Charged(
             at=row.at, attempt=row.attempt, cost_usd=cost, usage=usage, reason="its result came twice"
