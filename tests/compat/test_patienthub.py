@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.behaviour.support import run as run_plan
+from tests.behaviour.support import states
 from tests.cli.conftest import Said, Trialrun, trialrun
 from tests.therapy.sessions import far_end
 from trialrun.app import foreign
@@ -30,8 +31,9 @@ from trialrun.compat.patienthub.export import load_sessions, sessions_to_datafra
 from trialrun.compat.patienthub.format import OFFER
 from trialrun.compat.patienthub.rows import places_of
 from trialrun.core.calls import Call
-from trialrun.core.errors import RequestRefused, StudyMistakes, UsageError
+from trialrun.core.errors import CallTimedOut, RequestRefused, StudyMistakes, UsageError
 from trialrun.measures.text import word_count
+from trialrun.testing.clock import ManualClock
 
 __all__ = ["trialrun"]
 
@@ -260,6 +262,26 @@ async def test_a_failed_run_does_not_stop_the_batch_and_is_the_documented_row(
     assert "error" not in read(tmp_path / "out/patientPsi_CBT_run1.json")
 
 
+async def test_a_call_that_was_lost_stands_beside_the_cost_and_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    foreign.offer(OFFER)
+    plan = plan_of({"num_runs": 1, "max_turns": 2, "seed": 1, "output_dir": "out"}, lane="live")
+    replies = iter([CallTimedOut("nobody answered")])
+    ran = await run_plan(
+        plan, far_end(lambda _: next(replies, "Well.")), clock=ManualClock(auto=True, grace_s=0.002)
+    )
+    assert ran.exit is Exit.DONE
+    (state,) = states(plan).values()
+    usage = read(tmp_path / "out/patientPsi_CBT_run0.json")["usage"]
+    assert usage["total_cost"] == pytest.approx(float(state.spent_usd))
+    assert usage["in_doubt"] == pytest.approx(float(state.held_usd))
+    assert usage["in_doubt"] > 0
+    summary = read(tmp_path / "out/batch_summary.json")
+    assert (summary["total_cost"], summary["in_doubt"]) == (usage["total_cost"], usage["in_doubt"])
+
+
 def test_rows_of_every_kind_become_a_summary(tmp_path: Path):
     error = {
         "status": "error",
@@ -348,6 +370,36 @@ def test_a_folder_that_is_none_and_a_file_that_is_broken_are_said(script: Script
     with pytest.raises(UsageError, match="no JSON"):
         load_sessions(tmp_path / "empty")
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_sessions_without_a_model_want_no_key_and_wait_for_people(
+    script: Script, trialrun: Trialrun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    arguments = ("--clients", "user", "--therapists", "eliza", "--num_runs", "1", "--max_turns", "2")
+    said = ["I cannot sleep.", "My sister says so."]
+    for number, text in enumerate(said, start=1):
+        assert script("batch_simulate", *arguments, "--output_dir", "out").exit == 5
+        assert read(tmp_path / "out/batch_summary.json")["unfinished"] == 1
+        assert not (tmp_path / "out/user_eliza_run0.json").exists()
+        assert trialrun("answer", "out", str(number), text).exit == 0
+    assert script("batch_simulate", *arguments, "--output_dir", "out").exit == 0
+    session = read(tmp_path / "out/user_eliza_run0.json")
+    assert [each["content"] for each in session["messages"] if each["role"] == "client"] == said
+    assert session["usage"]["total_cost"] == 0
+    assert sessions_to_dataframe(load_sessions(tmp_path / "out")).iloc[0]["patient_name"] == "user"
+
+
+def test_a_batch_that_changed_asks_and_takes_the_answer(script: Script, tmp_path: Path):
+    assert script("batch_simulate", *SMALL, "--output_dir", "out").exit == 0
+    before = files(tmp_path / "out.rehearsal")
+    other = (*SMALL, "--max_turns", "2", "--output_dir", "out")
+    asked = script("batch_simulate", *other)
+    assert asked.exit == 8
+    assert "--redo" in asked.err
+    assert files(tmp_path / "out.rehearsal") == before
+    assert script("batch_simulate", *other, "--redo").exit == 0
+    assert read(tmp_path / "out.rehearsal/patientPsi_CBT_run1.json")["num_turns"] == 2
 
 
 def test_several_characters_of_a_client_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -103,14 +103,20 @@ async def test_an_address_makes_a_provider_and_goes_before_the_built_in_one() ->
             "MY_LAB_BASE_URL": server.base_url,
             "OPENAI_BASE_URL": server.base_url,
             "OPENAI_API_KEY": "sk-mine",
+            "LOCAL_BASE_URL": server.base_url,
+            "LOCAL_API_KEY": "sk-here",
         }
         live = providers("live", settings)
-        for model in ("my-lab/llama-3", "openai/gpt-5"):
+        for model in ("my-lab/llama-3", "openai/gpt-5", "local/eeyore"):
             provider, this = live.provider_of(model), call(model)
             await provider.send(this, provider.prepare(this), attempt=1, timeout_s=10)
         await live.close()
-    assert [body["model"] for body in server.bodies] == ["llama-3", "gpt-5"]
-    assert [headers.get("authorization") for headers in server.headers] == [None, "Bearer sk-mine"]
+    assert [body["model"] for body in server.bodies] == ["llama-3", "gpt-5", "eeyore"]
+    assert [headers.get("authorization") for headers in server.headers] == [
+        None,
+        "Bearer sk-mine",
+        "Bearer sk-here",
+    ]
 
 
 def test_proxies_of_the_settings_are_used_except_where_they_say_not() -> None:

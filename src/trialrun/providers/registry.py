@@ -165,7 +165,7 @@ class Providers:
     def _make(self, name: str, model: str) -> Provider:
         if self._lane == "rehearsal" or name == "rehearsal":
             return RehearsalProvider(self._rehearsal, clock=self._clock, spell=self._speller(name), name=name)
-        if name == "local":
+        if name == "local" and self._endpoint(name) is None:
             from trialrun.providers.local import LocalModel
 
             return LocalModel()
@@ -239,7 +239,7 @@ class Providers:
     def _endpoint(self, name: str) -> Endpoint | None:
         """The endpoint of a name, with the address that the settings give before the built-in one."""
         known = ENDPOINTS.get(name)
-        if name in _ALWAYS:
+        if name == "rehearsal":
             return None
         prefix = name.upper().replace("-", "_")
         others = known.settings if known else ()

@@ -31,6 +31,13 @@ CALLED = "python -m examples.batch_simulate"
     type=click.Choice(["live", "batch", "rehearsal"]),
     help="How calls travel: at once, in half-price batches, or played; live unless given.",
 )
+@click.option(
+    "--redo", "consent", flag_value="redo", help="The batch changed: run the runs that it touches anew."
+)
+@click.option(
+    "--keep", "consent", flag_value="keep", help="The batch changed: keep the runs that ended, and note it."
+)
+@click.option("--retry-failed", "retry_failed", is_flag=True, help="Take up failed runs again.")
 @options.output
 @click.pass_obj
 def command(
@@ -46,6 +53,8 @@ def command(
     config: Path | None,
     budget: str | None,
     lane: Literal["live", "batch", "rehearsal"] | None,
+    consent: options.Consent | None,
+    retry_failed: bool,
 ) -> Shown:
     """Run every client type against every therapist type, several times, and write a file for each session.
 
@@ -72,7 +81,8 @@ def command(
     }
     text = file.read_text(encoding="utf-8") if file is not None else ""
     plan = plan_of(flags, lane=lane, text=text, file=str(file or "the batch"))
-    return carried_out(screen, plan, Options(), named=str(plan.folder))
+    wishes = Options(consent=consent or "ask", retry_failed=retry_failed)
+    return carried_out(screen, plan, wishes, named=str(plan.folder))
 
 
 def main() -> None:

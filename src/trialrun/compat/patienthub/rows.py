@@ -126,21 +126,24 @@ def _session(place: Place, state: TrialState, row: Row, talk: Row) -> Row:
 
 
 def _usage(archive: Archive, trials: Sequence[str]) -> dict[str, Row]:
-    """Tokens and cost of both sides, helper calls included. A cost that nobody knows makes its sum unknown."""
+    """Tokens and cost of both sides, helper calls included. A reply whose price nobody knows makes its sum unknown; a
+    call that may or may not have been billed is no part of it, and stands beside it at its ceiling."""
     found: dict[str, dict[str, list[Any]]] = {
         trial: {role: [0, 0, Decimal(0)] for role in _ROLES} for trial in trials
     }
+    doubts = dict.fromkeys(trials, Decimal(0))
     for call in archive.calls(trials):
         sums = found[call.trial].get(call.party)
-        if sums is None or call.superseded or call.status in ("released", "open"):
-            continue
-        sums[0] += call.tokens_in or 0
-        sums[1] += call.tokens_out or 0
-        sums[2] = None if sums[2] is None or call.cost_usd is None else sums[2] + call.cost_usd
-    return {trial: _shown(sides) for trial, sides in found.items()}
+        if call.status in ("in_doubt", "open"):
+            doubts[call.trial] += call.ceiling_usd or Decimal(0)
+        elif sums is not None and call.status != "released" and not call.superseded:
+            sums[0] += call.tokens_in or 0
+            sums[1] += call.tokens_out or 0
+            sums[2] = None if sums[2] is None or call.cost_usd is None else sums[2] + call.cost_usd
+    return {trial: _shown(sides, doubts[trial]) for trial, sides in found.items()}
 
 
-def _shown(sides: Mapping[str, Sequence[Any]]) -> Row:
+def _shown(sides: Mapping[str, Sequence[Any]], doubt: Decimal) -> Row:
     shown: Row = {
         role: {
             "prompt_tokens": asked,
@@ -152,4 +155,4 @@ def _shown(sides: Mapping[str, Sequence[Any]]) -> Row:
     }
     costs = [sides[role][2] for role in sides]
     shown["total_cost"] = None if None in costs else sum(costs, Decimal(0))
-    return shown
+    return {**shown, "in_doubt": doubt}

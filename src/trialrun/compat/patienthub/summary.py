@@ -30,7 +30,8 @@ def summary_of(results: Iterable[Mapping[str, Any]]) -> Row:
     combinations: dict[str, dict[str, Any]] = {}
     failures: list[Row] = []
     lanes: dict[str, None] = {}
-    cost: Decimal | float | None = Decimal(0)
+    cost: Decimal | None = Decimal(0)
+    doubt = Decimal(0)
     for row in results:
         cell = combinations.setdefault(
             f"{row['client']}_{row['therapist']}", {SUCCESS: [], ERROR: 0, UNFINISHED: 0}
@@ -42,8 +43,10 @@ def summary_of(results: Iterable[Mapping[str, Any]]) -> Row:
         if row["status"] == ERROR:
             failures.append({key: row[key] for key in _FAILURE if key in row})
         lanes[str(row.get("lane", "live"))] = None
-        paid = row.get("usage", {}).get("total_cost", Decimal(0))
+        usage = row.get("usage", {})
+        paid = usage.get("total_cost", Decimal(0))
         cost = None if cost is None or paid is None else cost + Decimal(str(paid))
+        doubt += Decimal(str(usage.get("in_doubt", 0)))
     by_combination = {name: _combination(cell) for name, cell in combinations.items()}
     return {
         "total_runs": sum(each["num_runs"] for each in by_combination.values()),
@@ -53,6 +56,7 @@ def summary_of(results: Iterable[Mapping[str, Any]]) -> Row:
         "by_combination": by_combination,
         "failures": failures,
         "total_cost": cost,
+        "in_doubt": doubt,
         "rehearsal": "rehearsal" in lanes,
         "notice": FACTS.notice,
     }

@@ -1,6 +1,6 @@
 """A batch as an ordinary study: client and therapist are factors, runs are replicates, workers are open trials."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trialrun.app.foreign import Translation
@@ -9,6 +9,7 @@ from trialrun.core.paths import Path as Place
 from trialrun.core.source import Place as Lines
 from trialrun.core.source import Source
 from trialrun.procedures.therapy.actors import CLIENT, THERAPIST
+from trialrun.procedures.therapy.registry import METHODS
 
 NAME = "therapy-batch"
 OUTPUTS = Path("outputs/batch")
@@ -39,7 +40,10 @@ def document_of(batch: Batch) -> dict[str, object]:
     document: dict[str, object] = {
         "study": NAME,
         "procedure": "therapy",
-        "parties": {CLIENT: party, THERAPIST: party},
+        "parties": {
+            CLIENT: _base(CLIENT, list(batch.clients), party),
+            THERAPIST: _base(THERAPIST, batch.therapists, party),
+        },
         "factors": {
             CLIENT: {"levels": dict(_client_levels(batch))},
             THERAPIST: {"levels": {name: _as(THERAPIST, name) for name in batch.therapists}},
@@ -72,10 +76,20 @@ def _client_levels(batch: Batch) -> Iterator[tuple[str, dict[str, object]]]:
             yield client if len(characters) < 2 else f"{client}{_PARTED}{character}", level
 
 
+def _base(role: str, methods: Sequence[str], party: dict[str, object]) -> dict[str, object]:
+    """What the levels of a role change. Where none of them asks a model, nobody wants its key."""
+    asking = [method for method in methods if METHODS[role][method].facts.needs == "model"]
+    return party if asking else _alone(methods[0])
+
+
 def _as(role: str, method: str) -> dict[str, object]:
-    if method == _USER:
-        return {f"parties.{role}": {"human": True}}
-    return {f"parties.{role}.method": method}
+    if METHODS[role][method].facts.needs == "model":
+        return {f"parties.{role}.method": method}
+    return {f"parties.{role}": _alone(method)}
+
+
+def _alone(method: str) -> dict[str, object]:
+    return {"human": True} if method == _USER else {"method": method}
 
 
 def _places(source: Source) -> Iterator[tuple[Place, Lines]]:
