@@ -1,6 +1,5 @@
 """What the commands for batches as files share: their options, and an account to work with."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -85,6 +84,8 @@ def amount(text: str | None) -> Decimal | None:
 
 def at_providers(work: "Callable[[Routes, Clock], Awaitable[T]]") -> T:
     """Do something with the accounts of the environment."""
+    import asyncio
+
     from trialrun.app.clock import SystemClock
     from trialrun.compat.batch_files.accounts import opened
 
@@ -98,6 +99,8 @@ def at_providers(work: "Callable[[Routes, Clock], Awaitable[T]]") -> T:
 
 def reading(work: "Callable[[Routes], T]") -> T:
     """Do something with adapters that only read."""
+    import asyncio
+
     from trialrun.app.clock import SystemClock
     from trialrun.compat.batch_files.accounts import opened
 
