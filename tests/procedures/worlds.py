@@ -42,6 +42,13 @@ RULES: Data = {
     },
 }
 
+TALKATIVE: Data = {
+    "enable_bilateral_communication": True,
+    "enable_coalition_formation": True,
+    "enable_public_statements": True,
+    "max_communications_per_turn": 1,
+}
+
 
 def actor(name: str, **changes: Any) -> Data:
     return {
@@ -147,3 +154,18 @@ def measured(plan: Plan) -> dict[str, Any]:
 def notes(plan: Plan) -> dict[str, str]:
     with Archive(plan.folder) as archive:
         return {row.name: row.note for row in archive.measures()}
+
+
+def talkative(call: Call, form: Mapping[str, Any]) -> Data:
+    """Everybody contacts the next one, and proposes a coalition of all three; all of them accept."""
+    others = [name for name in NAMES if name != call.party]
+    mark = f"{call.party}-{call.turn}"
+    if "contact" in form:
+        return {"contact": True, "to": others[0], "message": f"PRIVATE-{mark}"}
+    if "propose" in form:
+        return {"propose": call.party == "ant", "members": others, "purpose": f"COALITION-{mark}"}
+    if "statement" in form:
+        return {"speak": True, "statement": f"PUBLIC-{mark}"}
+    if "reply" in form:
+        return {"reply": f"REPLY-{mark}-{call.address}!", "notes": f"NOTES-{mark}"}
+    return {"accept": True} if "accept" in form else {}

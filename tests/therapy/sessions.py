@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tests.behaviour.support import make_plan
+from tests.behaviour.support import facts, make_plan, states
 from trialrun.app.studies import Plan
+from trialrun.core import facts as f
 from trialrun.core.calls import Call
 from trialrun.procedures.therapy.shelf import SHELF
 from trialrun.store.archive import Archive
@@ -94,3 +95,16 @@ def lowest(schema: Mapping[str, Any]) -> dict[str, Any]:
 def talk_of(plan: Plan) -> list[tuple[str, str]]:
     with Archive(plan.folder) as archive:
         return [(row.party, row.text) for row in archive.messages()]
+
+
+def texts(call: Call) -> str:
+    return "\n".join(message.text for message in call.request.messages)
+
+
+def logged(plan: Any, party: str = "client") -> list[dict[str, Any]]:
+    (trial,) = [name for name in states(plan) if "-f" not in name]
+    return [
+        dict(fact.values)
+        for fact in facts(plan, trial)
+        if isinstance(fact, f.StateLogged) and fact.party == party
+    ]

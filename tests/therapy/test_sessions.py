@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.behaviour.support import OnePrice, facts, run, states, tables
-from tests.therapy.sessions import CASTS, client, far_end, session, talk_of, therapist
+from tests.behaviour.support import OnePrice, run, states, tables
+from tests.therapy.sessions import CASTS, client, far_end, logged, session, talk_of, texts, therapist
 from trialrun.app.answers import answer, open_questions
 from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit
@@ -15,7 +15,6 @@ from trialrun.app.forks import fork
 from trialrun.app.previewing import calls_a_turn, preview
 from trialrun.app.running import Options
 from trialrun.app.verifying import verify
-from trialrun.core import facts as f
 from trialrun.core.calls import Call, Parsed
 from trialrun.procedures.therapy.actors import SILENCE, bare
 from trialrun.procedures.therapy.registry import METHODS
@@ -24,19 +23,6 @@ from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.faults import Crash, CrashingJournal
 from trialrun.testing.scripted import Scripted
-
-
-def texts(call: Call) -> str:
-    return "\n".join(message.text for message in call.request.messages)
-
-
-def logged(plan: Any, party: str = "client") -> list[dict[str, Any]]:
-    (trial,) = [name for name in states(plan) if "-f" not in name]
-    return [
-        dict(fact.values)
-        for fact in facts(plan, trial)
-        if isinstance(fact, f.StateLogged) and fact.party == party
-    ]
 
 
 async def test_a_turn_is_an_utterance_of_the_therapist_and_an_answer(tmp_path: Path):
@@ -231,86 +217,6 @@ async def test_a_human_on_either_side_parks_the_trial_and_goes_on(tmp_path: Path
     assert said[1] == "Line 1."
     assert "turns left" in said[2], "the reminder reaches a human therapist too"
     assert "turns left" not in said[3]
-
-
-async def test_the_mi_therapist_greets_explores_and_refines(tmp_path: Path):
-    scores = iter([3, 5, 9, 9, 9])
-    provider = far_end(feedback=lambda call: {"feedback": "Warmer.", "score": next(scores)})
-    plan = session(tmp_path, one=client("consistentMI"), other=therapist("MI"), settings={"max_turns": 3})
-    await run(plan, provider)
-    made = [(call.turn, call.purpose) for call in provider.calls if call.party == "therapist"]
-    assert not [purpose for turn, purpose in made if turn == 1], "the greeting needs no model"
-    second = [purpose for turn, purpose in made if turn == 2]
-    assert second == [
-        *("stage", "choose_strategies", "first_topic"),
-        *("candidate", "candidate", "candidate", "selection"),
-        *("feedback", "refinement", "feedback", "refinement", "feedback"),
-    ]
-    third = [purpose for turn, purpose in made if turn == 3]
-    assert "next_topic" in third
-    first, later = logged(plan, "therapist")
-    assert (first["topics"], first["score"], first["rounds"]) == (["health"], 9, 3)
-    assert (later["rounds"], later["strategies"]) == (1, ["affirm", "reflect_simple"])
-    asked = next(call for call in provider.calls if call.purpose == "stage")
-    assert "to drink less alcohol" in texts(asked), "the goal is the client's"
-
-
-async def test_whoever_is_off_topic_too_long_is_left(tmp_path: Path):
-    plan = session(
-        tmp_path,
-        one=client("consistentMI"),
-        settings={"max_turns": 20, "patience_turns": 2, "remind_turns": 0},
-    )
-    provider = far_end(topic={"topic": "examinations"})
-    await run(plan, provider)
-    (state,) = states(plan).values()
-    assert (state.end_reason, state.values["turns"]) == ("client_terminated", 7), "2 of patience and 5 errors"
-    found = logged(plan)
-    assert [each["off_topic"] for each in found] == [0, 0, 1, 2, 3, 4, 5]
-    assert found[-1]["action"] == "terminate"
-    assert found[0]["receptivity"] > found[-1]["receptivity"], "receptivity moves"
-    kept = session(
-        tmp_path / "kept",
-        one=client("consistentMI"),
-        settings={"patience_turns": 2, "receptivity_drift": 0, "max_turns": 4},
-    )
-    await run(kept, far_end(topic={"topic": "examinations"}))
-    assert {each["receptivity"] for each in logged(kept)} == {2.6}
-
-
-async def test_a_motive_that_is_met_leads_through_the_stages_to_action(tmp_path: Path):
-    likely = {"hesitate": 100, "plan": 100, "accept": 1}
-
-    def action(call: Call) -> Any:
-        properties: Any = (call.request.schema or {})["properties"]
-        return {name: likely.get(name, 0) for name in properties}
-
-    provider = far_end(
-        lambda call: "And what else?" if call.party == "therapist" else "Hm.",
-        topic={"topic": "being an example"},
-        motive={"answer": True},
-        item=lambda call: {"answer": "card evening" in texts(call)},
-        action=action,
-    )
-    plan = session(tmp_path, one=client("consistentMI"), settings={"max_turns": 8})
-    await run(plan, provider)
-    found = logged(plan)
-    stages = [each["stage"] for each in found]
-    assert stages == ["motivation", *["contemplation"] * 3, *["preparation"] * 2, *["action"] * 2]
-    assert found[0]["action"] == "acknowledge"
-    assert "card evening" in found[1]["item"], "the first item that answers the question"
-    assert [each["beliefs_left"] for each in found[:4]] == [3, 2, 1, 0]
-    assert [each["plans_left"] for each in found[4:6]] == [1, 0]
-    assert len({each["item"] for each in found[1:6]}) == 5, "nothing is used twice"
-
-
-async def test_topics_by_words_need_no_call(tmp_path: Path):
-    provider = far_end(lambda call: "Let us talk about your children and being a role model for them.")
-    plan = session(tmp_path, one=client("consistentMI"), settings={"topic_reader": "words"})
-    await run(plan, provider)
-    assert not any(call.purpose == "topic" for call in provider.calls)
-    assert logged(plan)[0]["topic"] == "being an example"
-    assert logged(plan)[0]["engagement"] == 4
 
 
 SIDES = [("client", name) for name in (*CASTS, "basic")] + [
