@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from trialrun.app.changes import code_of
+from trialrun.app.files import put
 from trialrun.app.studies import CODE, GIVEN, RESOLVED, Plan, last_declared
 from trialrun.core import facts as f
 from trialrun.core.errors import StoreError
@@ -17,7 +18,10 @@ _HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialr
 
 
 async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
-    """Declare the plan, if it is not the one that is in force already, and write its files."""
+    """Declare the plan, if it is not the one that is in force already, and write its files.
+
+    A run that was killed between the two left a declared plan without its files: the next one writes them.
+    """
     code = code_of(plan)
     last = last_declared(await journal.facts_of(""))
     study = plan.study
@@ -28,8 +32,10 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
         and (last.digest, last.code, last.lane) == (study.digest, code, plan.lane)
         and (last.replicates, last.seed, last.overrides) == (study.replicates, study.seed, overrides)
     ):
+        if not goes_on:
+            _write_files(plan, _document(plan))
         return
-    document = msgspec.json.encode(study.document, order="deterministic").decode()
+    document = _document(plan)
     declared = f.Declared(
         digest=study.digest,
         version=VERSION,
@@ -47,6 +53,10 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
     _write_files(plan, document)
 
 
+def _document(plan: Plan) -> str:
+    return msgspec.json.encode(plan.study.document, order="deterministic").decode()
+
+
 def _write_files(plan: Plan, document: str) -> None:
     folder = plan.folder
     resolved = msgspec.json.decode(document.encode(), type=dict[str, object])
@@ -56,11 +66,10 @@ def _write_files(plan: Plan, document: str) -> None:
             if source and ":" in name:
                 # In the archive the code stands beside the plan, so the folder runs wherever it is copied to.
                 kept = Path(CODE) / Path(name.rpartition(":")[0]).name
-                (folder / CODE).mkdir(parents=True, exist_ok=True)
-                (folder / kept).write_text(source, encoding="utf-8")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / GIVEN).write_text(plan.study.source, encoding="utf-8")
-        (folder / RESOLVED).write_text(_HEAD + write_yaml(resolved), encoding="utf-8")
+                put(folder / kept, source)
+        put(folder / GIVEN, plan.study.source)
+        # Last, as its presence says that the others are there.
+        put(folder / RESOLVED, _HEAD + write_yaml(resolved))
     except OSError as error:
         raise StoreError(
             f"the study's folder cannot be written: {error.strerror}",

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from trialrun.app import foreign
 from trialrun.app.studies import Plan
-from trialrun.core.errors import StoreError
+from trialrun.core.errors import TrialrunError
 from trialrun.core.ports import Clock
 
 _EVERY_S = 1.0
@@ -28,7 +28,7 @@ async def viewed(plan: Plan, clock: Clock, tell: Callable[[str], None]) -> Async
     async def write(*, is_last: bool) -> None:
         try:
             await asyncio.to_thread(view.refresh, is_last=is_last)
-        except (OSError, StoreError) as error:
+        except (OSError, TrialrunError) as error:
             if not is_last:
                 return
             tell(f"the files beside the journal are not up to date: {error}; the next run writes them")

@@ -5,10 +5,11 @@ from typing import NamedTuple, cast
 
 from trialrun.app.analysis import layout
 from trialrun.app.analysis.data import Results, results_in
-from trialrun.app.analysis.files import FOLDER, REPORT, put, write_files
+from trialrun.app.analysis.files import FOLDER, REPORT, write_files
 from trialrun.app.analysis.patterns import Patterns, compared, patterns_of
 from trialrun.app.analysis.report import report
 from trialrun.app.analysis.statistics import statistics_of
+from trialrun.app.files import put
 from trialrun.app.studies import results_of
 from trialrun.compat.registry import offer_all
 from trialrun.compat.scenario_lab.log import moment

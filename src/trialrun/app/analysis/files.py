@@ -9,6 +9,7 @@ from trialrun.app.analysis.data import Results, results_in
 from trialrun.app.analysis.patterns import Patterns, patterns_of
 from trialrun.app.analysis.report import report
 from trialrun.app.analysis.statistics import statistics_of
+from trialrun.app.files import put
 
 FOLDER = "analysis"
 METRICS, VARIATIONS, PATTERNS, REPORT = (
@@ -42,15 +43,3 @@ def write_files(results: Results, patterns: Patterns, *, with_report: bool) -> l
 def as_json(data: object) -> str:
     """Data as a file has it."""
     return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
-
-
-def put(file: Path, text: str) -> Path:
-    """Write a file in one step: whoever reads it meets the old text or the new one. The same text is left alone."""
-    body = text.encode("utf-8", "surrogatepass")
-    if file.is_file() and file.read_bytes() == body:
-        return file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f".{file.name}.new")
-    new.write_bytes(body)
-    new.replace(file)
-    return file

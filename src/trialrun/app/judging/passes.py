@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from trialrun.app.files import put
 from trialrun.core import chance, identity
 from trialrun.core import facts as f
 from trialrun.core.errors import StoreError, UsageError
@@ -160,10 +161,7 @@ async def declare(journal: Journal, folder: Path, one: Pass) -> None:
     journal.append("", [fact], texts)
     await journal.commit()
     try:
-        (folder / FOLDER).mkdir(exist_ok=True)
-        (folder / FOLDER / f"{one.id}.yaml").write_text(
-            _HEAD + write_yaml(one.rubric.document), encoding="utf-8"
-        )
+        put(folder / FOLDER / f"{one.id}.yaml", _HEAD + write_yaml(one.rubric.document))
     except OSError as error:
         raise StoreError(
             f"the rubric cannot be kept in the study's folder: {error.strerror}",

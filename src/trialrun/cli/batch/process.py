@@ -65,7 +65,7 @@ def command(
 
     Without a judge no answer has a stance: texts, tokens and money are there, and every question is `no_data`.
     """
-    from trialrun.compat.batch_files.files import write_whole
+    from trialrun.app.files import write_whole
     from trialrun.compat.batch_files.processing import Wanted, process
     from trialrun.compat.batch_files.stances import Judging
     from trialrun.compat.batch_files.tracking import Ledger

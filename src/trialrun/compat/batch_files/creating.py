@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trialrun.compat.batch_files.files import write_whole
+from trialrun.app.files import write_whole
 from trialrun.compat.batch_files.lines import LineId, line_of, takes_temperature
 from trialrun.compat.batch_files.services import form_of, model_of
 from trialrun.compat.batch_files.tracking import Ledger, RequestFile

@@ -14,8 +14,9 @@ from typing import BinaryIO, Literal, get_args
 
 import msgspec
 
+from trialrun.app.files import whole
 from trialrun.compat.batch_files.accounts import Routes, patiently
-from trialrun.compat.batch_files.files import filled_lines, whole
+from trialrun.compat.batch_files.files import filled_lines
 from trialrun.compat.batch_files.replies import result_in
 from trialrun.compat.batch_files.sending import requests_in, sent_requests
 from trialrun.compat.batch_files.services import full_name

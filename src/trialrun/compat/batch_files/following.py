@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from trialrun.app.files import write_whole
 from trialrun.compat.batch_files.accounts import Routes
 from trialrun.compat.batch_files.fetching import errors_beside
-from trialrun.compat.batch_files.files import write_whole
 from trialrun.compat.batch_files.lines import LineId, RequestLine
 from trialrun.compat.batch_files.pressing import USUAL, Judged, Pressed, press
 from trialrun.compat.batch_files.questions import TACTICS, questions_in, tactic_named, tactic_of_lines

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from trialrun.app.files import write_whole
 from trialrun.compat.batch_files.accounts import Routes, patiently
-from trialrun.compat.batch_files.files import filled_lines, write_whole
+from trialrun.compat.batch_files.files import filled_lines
 from trialrun.compat.batch_files.lines import RequestLine, body_of, read_line
 from trialrun.compat.batch_files.pricing import Estimate, estimate
 from trialrun.compat.batch_files.services import form_of, full_name, model_of

@@ -13,8 +13,8 @@ import msgspec
 
 from trialrun.app import api
 from trialrun.app.exits import Exit
+from trialrun.app.files import write_whole
 from trialrun.app.studies import Lane
-from trialrun.compat.batch_files.files import write_whole
 from trialrun.core.errors import TrialrunError
 from trialrun.core.identity import digest
 from trialrun.core.writing import write_yaml

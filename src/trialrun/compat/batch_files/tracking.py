@@ -20,7 +20,7 @@ from typing import Any, Literal, cast, get_args
 
 import msgspec
 
-from trialrun.compat.batch_files.files import write_whole
+from trialrun.app.files import write_whole
 from trialrun.core.batches import Look
 from trialrun.core.errors import StoreError, UsageError
 

@@ -14,7 +14,8 @@ from typing import cast
 
 from trialrun.app.analysis import layout
 from trialrun.app.analysis.data import Results, results_in
-from trialrun.app.analysis.files import analyse, as_json, put
+from trialrun.app.analysis.files import analyse, as_json
+from trialrun.app.files import put
 from trialrun.app.procedures import Procedures
 from trialrun.app.studies import GIVEN
 from trialrun.compat.scenario_lab import batch_data, run_data
