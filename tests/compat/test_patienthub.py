@@ -220,7 +220,9 @@ def test_a_batch_that_its_budget_stops_says_so_and_goes_on(
     assert summary["total_runs"] == 6
     assert summary["unfinished"] == 6 - summary["successful"] > 0
     assert summary["failed"] == 0
-    assert summary["total_cost"] <= 0.10
+    spent = trialrun("status", "out.rehearsal", "--json").json["money"]["spent_usd"]
+    assert 0 < summary["total_cost"] <= 0.10
+    assert summary["total_cost"] == pytest.approx(float(spent)), "runs that did not end were paid as well"
     assert trialrun("run", "out.rehearsal", "--budget", "5").exit == 0
     assert read(tmp_path / "out.rehearsal/batch_summary.json")["successful"] == 6
 
@@ -310,6 +312,23 @@ def test_rows_of_every_kind_become_a_summary(tmp_path: Path):
     assert pair["std_turns"] == pytest.approx(statistics.stdev(turns))
     assert summary["by_combination"]["eeyore_MI"]["std_turns"] is None
     assert summary["failures"] == [error]
+
+
+def test_a_rehearsed_summary_is_never_in_the_folder_of_real_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    config = BatchConfig(num_runs=2, max_turns=1, seed=1, output_dir="out")
+    real = {"status": "success", "client": "eeyore", "therapist": "MI", "run_id": 0, "num_turns": 7}
+    aggregate_results([real], "out")
+    before = files(tmp_path / "out")
+    results = run_batch(config, lane="rehearsal", progress=False)
+    summary = aggregate_results(results, config.output_dir)
+    assert files(tmp_path / "out") == before
+    written = tmp_path / "out.rehearsal"
+    assert read(written / "batch_summary.json")["total_runs"] == summary["total_runs"] == 2
+    assert aggregate_results(results, written) == summary
+    assert not (tmp_path / "out.rehearsal.rehearsal").exists()
 
 
 def test_the_tables_have_the_documented_columns_first(script: Script, tmp_path: Path):

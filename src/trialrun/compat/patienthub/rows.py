@@ -93,6 +93,9 @@ def rows_of(
                 "states": hidden.get(place.trial, []),
             }
             row = _session(place, state, row, talk) if state.status == "done" else {**row, **talk}
+        elif state is not None:
+            paid_so_far = None if state.unknown_costs else state.spent_usd
+            row["usage"] = {"total_cost": paid_so_far, "in_doubt": state.held_usd}
         yield {**row, "trial": place.trial, "lane": lane}
 
 

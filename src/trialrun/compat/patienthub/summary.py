@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from trialrun.app.studies import in_lane
 from trialrun.compat.patienthub.files import write_json
 from trialrun.compat.patienthub.rows import ERROR, SUCCESS, UNFINISHED, Row
 from trialrun.procedures.therapy.session import FACTS
@@ -19,9 +20,12 @@ _FAILURE = ("status", "client", "therapist", "run_id", "error")
 
 
 def aggregate_results(results: Iterable[Mapping[str, Any]], output_dir: str | Path) -> Row:
-    """The summary of these runs, which is also written into the folder."""
+    """The summary of these runs, which is also written into the folder; of rehearsed ones, into the folder beside it
+    where they are."""
     summary = summary_of(results)
-    write_json(Path(output_dir) / SUMMARY, summary)
+    folder, rehearsed = Path(output_dir), in_lane(Path(output_dir), "rehearsal")
+    is_beside = summary["rehearsal"] and folder.suffix != rehearsed.suffix
+    write_json((rehearsed if is_beside else folder) / SUMMARY, summary)
     return summary
 
 
