@@ -6,7 +6,7 @@ import pytest
 
 from trialrun.core.errors import Drained, Unavailable
 from trialrun.core.study import RateLimit
-from trialrun.gateway.pace import Pacer
+from trialrun.gateway.pace import Pacer, seconds
 from trialrun.testing.clock import ManualClock
 
 
@@ -163,3 +163,35 @@ async def test_why_calls_wait_is_said_with_the_time() -> None:
         await waiting
         assert pacer.waits() == []
         pacer.leave("x/m", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "span_s"),
+    [
+        ("1s", 1.0),
+        ("6m0s", 360.0),
+        ("250ms", 0.25),
+        ("2m59.56s", 179.56),
+        ("7.66", 7.66),
+        ("1h1m1s", 3661.0),
+        ("1.2.3s", 1.0),
+        ("\u00b2", 1.0),
+        ("..", 1.0),
+        ("", 1.0),
+        ("9" * 400, 1.0),
+        ("1735689600", 1.0),
+        ("2026-01-01T00:00:00Z", 1.0),
+    ],
+)
+def test_a_span_that_makes_no_sense_is_a_second(text: str, span_s: float) -> None:
+    assert seconds(text) == pytest.approx(span_s)
+
+
+async def test_a_count_of_tokens_that_makes_no_sense_holds_nobody_up_for_longer_than_its_minute() -> None:
+    clock = ManualClock(auto=True)
+    async with asyncio.TaskGroup() as group:
+        pacer = Pacer((RateLimit(model="x/*", tokens_per_minute=6000),), clock, group)
+        await pacer.enter("x/m", 100)
+        pacer.leave("x/m", 100, 10**11)
+        await pacer.enter("x/m", 100)
+    assert clock.monotonic() < 65

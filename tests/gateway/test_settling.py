@@ -106,3 +106,13 @@ async def test_a_reply_on_which_our_reading_breaks_is_paid_and_kept_before_the_r
     assert settled.unreadable if where == "parse" else settled.cost_usd is None
     assert ledger.study.in_flight_usd == 0
     assert ledger.study.committed_usd > 0
+
+
+@pytest.mark.parametrize("reset", ["1.2.3s", "\u00b2", "soon", "9" * 400])
+async def test_a_header_that_cannot_be_read_costs_nobody_the_reply(reset: str) -> None:
+    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}
+    raw = RawReply(body=b'{"text": "paid", "finish": "stop", "model": "m"}', headers=headers)
+    answer, facts, ledger = await ask(Scripted([raw]))
+    assert isinstance(answer, Answer)
+    assert any(isinstance(fact, f.Settled) for fact in facts)
+    assert ledger.study.in_flight_usd == 0

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 from time import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trialrun.gateway.pace import seconds
-from trialrun.providers.limits import kept_headers
+from trialrun.providers.limits import kept_headers, retry_after_s
 
 
 def in_seconds(span: float) -> str:
@@ -65,3 +67,24 @@ def test_a_moment_that_cannot_be_read_is_left_out(moment: str) -> None:
     )
     assert kept["x-ratelimit-remaining-requests"] == "0"
     assert "x-ratelimit-reset-requests" not in kept
+
+
+_NAMES = st.sampled_from(
+    [
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "x-ratelimit-remaining-tokens",
+        "x-ratelimit-reset-requests",
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+        "retry-after",
+        "retry-after-ms",
+    ]
+)
+_ODD = st.sampled_from(["\u00b2", "1.2.3", "nan", "-inf", "1e400", "9" * 5000, "99999-01-01", "\u0663"])
+
+
+@given(st.dictionaries(_NAMES, st.text(max_size=20) | _ODD))
+def test_no_header_breaks_the_reading_of_a_reply(headers: dict[str, str]) -> None:
+    kept_headers(headers)
+    retry_after_s(headers)

@@ -145,7 +145,6 @@ class Gateway:
                 tokens = counted.usage.tokens_in + counted.usage.tokens_out
         finally:
             self.pacer.leave(sending.model, sending.tokens, tokens)
-        self.pacer.succeeded(sending.model, raw.headers)
         return await self._settle(sending, attempt, raw, counted)
 
     async def _announce(self, sending: _Sending, attempt: int) -> None:
@@ -245,6 +244,7 @@ class Gateway:
             self.purse.doubt(call, sending.held_usd)
         else:
             self.purse.settle(call, sending.held_usd, cost)
+        self.pacer.succeeded(sending.model, raw.headers)
         self.meter.calls += 1
         self.meter.unknown_costs += cost is None
         await self._journal.commit()

@@ -4,6 +4,7 @@ One `Lane` for each model string. Limits that the study states are kept as they 
 learned from refusals (`learned`). Overload (503, 529) halves the calls in flight, and each round of successes adds one.
 """
 
+import re
 from asyncio import Future, Task, TaskGroup, get_running_loop
 from collections import deque
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ class Bucket:
         return 0.0 if missing <= 1e-9 else missing * _MINUTE_S / self.per_minute
 
     def take(self, amount: float) -> None:
-        self.level -= amount
+        # No debt is longer than the minute in which a provider counts, however much it says that a call had.
+        self.level = max(self.level - amount, -self.per_minute)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -157,7 +159,7 @@ class Pacer:
         lane.limit = min(lane.bound, lane.limit + 1 / max(1.0, lane.limit))
         for kind in ("requests", "tokens"):
             left = headers.get(f"x-ratelimit-remaining-{kind}")
-            if left is not None and left.isdigit() and int(left) == 0:
+            if left is not None and left.isascii() and left.isdigit() and not left.strip("0"):
                 reset_s = seconds(headers.get(f"x-ratelimit-reset-{kind}", "1"))
                 lane.shut_until = max(lane.shut_until, self._clock.monotonic() + reset_s)
 
@@ -230,16 +232,19 @@ class Pacer:
         self._serve(lane)
 
 
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_SPAN = re.compile(rf"(?:{_NUMBER}(?:ms|[smh]))+|{_NUMBER}")
+_PART = re.compile(rf"({_NUMBER})(ms|[smh])?")
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_SPAN_S = 24 * 3600.0
+
+
 def seconds(text: str) -> float:
-    """`1s`, `6m0s`, `250ms` or plain seconds, as rate-limit headers spell a span; 1 when it cannot be read."""
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    total, number, rest = 0.0, "", text.strip()
-    while rest:
-        if rest[0].isdigit() or rest[0] == ".":
-            number, rest = number + rest[0], rest[1:]
-            continue
-        unit = next((unit for unit in units if rest.startswith(unit)), None)
-        if unit is None or not number:
-            return 1.0
-        total, number, rest = total + float(number) * units[unit], "", rest[len(unit) :]
-    return total + (float(number) if number else 0.0)
+    """`1s`, `6m0s`, `250ms` or plain seconds, as rate-limit headers spell a span.
+
+    1 when it cannot be read, or is longer than any such span: then it is a moment, or a joke.
+    """
+    if not _SPAN.fullmatch(text.strip()):
+        return 1.0
+    total = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return total if total <= _LONGEST_SPAN_S else 1.0

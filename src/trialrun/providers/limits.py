@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 _LONGEST_RETRY_AFTER_S = 24 * 3600.0
+_MOST_DIGITS = 18
 _KEPT = ("retry-after", "retry-after-ms", "content-type")
 _OURS = "x-ratelimit-"
 _ANTHROPIC = "anthropic-ratelimit-"
@@ -38,17 +39,14 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """How long the provider asks to wait: in milliseconds, in seconds, or until a date."""
-    try:
-        if "retry-after-ms" in headers:
-            return bounded(float(headers["retry-after-ms"]) / 1000)
-        return bounded(float(headers["retry-after"]))
-    except KeyError:
-        return None
-    except ValueError:
-        pass
+    for name, a_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            return bounded(float(headers[name]) / a_second)
+        except (KeyError, ValueError):
+            continue
     try:
         return bounded(parsedate_to_datetime(headers["retry-after"]).timestamp() - time())
-    except (ValueError, TypeError, OverflowError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None
 
 
@@ -59,12 +57,17 @@ def bounded(seconds: float) -> float | None:
     return max(0.0, seconds)
 
 
+def whole(text: str) -> int | None:
+    """A count in a header; None if it is none. Nothing that a header says may cost us the reply that it came with."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
 def _from_anthropic(kept: dict[str, str]) -> None:
     for kind, sources in _ANTHROPIC_KINDS.items():
         left = {
-            source: int(value)
+            source: number
             for source in sources
-            if (value := kept.get(f"{_ANTHROPIC}{source}-remaining", "")).isdigit()
+            if (number := whole(kept.get(f"{_ANTHROPIC}{source}-remaining", ""))) is not None
         }
         if not left:
             continue
@@ -79,8 +82,8 @@ def _from_anthropic(kept: dict[str, str]) -> None:
 def _from_openrouter(kept: dict[str, str]) -> None:
     kept.setdefault(f"{_OURS}remaining-requests", kept["x-ratelimit-remaining"])
     reset = kept.get("x-ratelimit-reset", "")
-    if reset.isdigit() and len(reset) >= 12:
-        kept.setdefault(f"{_OURS}reset-requests", f"{max(0.0, int(reset) / 1000 - time()):.3f}s")
+    if len(reset) >= 12 and (moment := whole(reset)) is not None:
+        kept.setdefault(f"{_OURS}reset-requests", f"{max(0.0, moment / 1000 - time()):.3f}s")
 
 
 def _seconds_until(moment: str) -> float | None:
