@@ -51,6 +51,40 @@ def test_detached_and_collected(trialrun: Trialrun, batched: str, emulator: Emul
     assert len(entries) == len(set(entries)) == 20
 
 
+def test_what_is_collected_keeps_the_flags_that_it_was_run_with(
+    trialrun: Trialrun, batched: str, emulator: Emulator
+):
+    flags = ("--replicates", "1", "--budget", "0.5", "--set", "settings.max_turns=1")
+    assert trialrun("run", batched, *flags, "--detach").exit == Exit.PARKED
+    said = trialrun("collect", batched, "--json")
+    assert said.json["trials"]["planned"] == 2, "the file says 4"
+    assert said.json["money"]["budget_usd"] == "0.5", "the file says 5"
+    while said.exit == Exit.PARKED:
+        threading.Event().wait(0.1)
+        said = trialrun("collect", batched, "--json")
+    assert said.exit == Exit.DONE
+    assert len([entry for entry in emulator.book if entry.call]) == 2 * 3
+
+
+def test_nothing_is_collected_of_what_never_ran(trialrun: Trialrun, batched: str, emulator: Emulator):
+    said = trialrun("collect", batched)
+    assert said.exit == Exit.USAGE
+    assert "no results yet" in said.err
+    assert not list(emulator.book)
+
+
+def test_what_is_out_waits_for_a_batch_and_for_nobody(trialrun: Trialrun, batched: str, emulator: Emulator):
+    out = trialrun("run", batched, "--detach").out
+    assert "small: waiting for batches" in out
+    assert "4 waiting for a batch" in out
+    assert "held" in out
+    assert "in doubt" not in out
+    steps = trialrun("status", batched, "--json").json["next"]
+    assert [step["command"] for step in steps] == [f"trialrun collect {batched}"]
+    done = trialrun("run", batched)
+    assert "20 calls answered" in done.err
+
+
 def test_a_plan_says_what_batches_would_cost(trialrun: Trialrun, small: str):
     said = trialrun("plan", small)
     assert "batch" in said.out

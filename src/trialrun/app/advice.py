@@ -38,11 +38,13 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
         yield f"trialrun watch {study}", "follow the run"
         yield f"trialrun stop {study}", "end it in good order"
         return
-    waiting = table.parked + table.forks_with("parked")
-    if waiting:
+    if table.in_batches:
+        trials = _so_many(table.in_batches, "trial waits", "trials wait")
+        yield f"trialrun collect {study}", f"look at the batches once, and hand in what follows; {trials}"
+    if table.for_people:
         yield (
             f"trialrun answer {study}",
-            _so_many(waiting, "trial waits", "trials wait") + " for an answer",
+            _so_many(table.for_people, "trial waits", "trials wait") + " for an answer",
         )
     match table.exit:
         case Exit.BUDGET:

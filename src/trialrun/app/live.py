@@ -86,7 +86,7 @@ def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger
         held_usd=ledger.study.held_usd,
         budget_usd=plan.study.budget.study_usd,
         unknown_costs=gateway.meter.unknown_costs,
-        calls=gateway.meter.calls,
+        calls=gateway.meter.calls + gateway.meter.batched,
         retries=gateway.meter.retries,
         in_flight=gateway.pacer.in_flight,
         trials_per_minute=rate,

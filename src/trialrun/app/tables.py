@@ -22,6 +22,7 @@ from trialrun.core.design import Design, in_file_order
 from trialrun.core.errors import StoreError
 from trialrun.core.parse import archived
 from trialrun.core.ports import Tally
+from trialrun.core.state import BATCH
 from trialrun.core.study import Condition, Study
 from trialrun.stats.summary import Summary, summarise
 from trialrun.store.archive import Archive
@@ -89,6 +90,8 @@ class StudyTable:
     done: int
     failed: int
     parked: int
+    in_batches: int
+    """So many trials, forks and those outside the plan included, wait for a provider's batch."""
     stopped_by_budget: int
     begun: int
     """Begun and not ended, for none of the reasons above."""
@@ -123,6 +126,11 @@ class StudyTable:
         if unfinished:
             return Exit.PARKED if parked == unfinished else Exit.INTERRUPTED
         return Exit.SOME_FAILED if self.failed or forks(*_FAILED) else Exit.DONE
+
+    @property
+    def for_people(self) -> int:
+        """So many trials and forks wait for a person."""
+        return max(0, self.parked + self.forks_with("parked") - self.in_batches)
 
     def forks_with(self, *statuses: str) -> int:
         """So many forks have one of these statuses."""
@@ -160,6 +168,7 @@ def table_of(folder: Path) -> StudyTable:
             done=min(_of(inside, "done"), design.count() * study.replicates),
             failed=_of(inside, *_FAILED),
             parked=_of(inside, "parked"),
+            in_batches=reading.in_batches,
             stopped_by_budget=_of(inside, "stopped_by_budget"),
             begun=_of(inside, "running"),
             forks=reading.forks,
@@ -206,11 +215,13 @@ class _Reading:
     measured: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     failures: Counter[str] = field(default_factory=Counter[str])
     forks: Counter[str] = field(default_factory=Counter[str])
+    in_batches: int = 0
 
     def take_states(self, archive: Archive) -> None:
         for state in archive.trials():
             if state.status in _FAILED:
                 self.failures[state.reason] += 1
+            self.in_batches += state.status == "parked" and state.waiting_for == BATCH
             if state.forked_from:
                 self.forks[state.status] += 1
             elif state.status == "done" and state.condition in self.shown:

@@ -83,6 +83,7 @@ def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
             "done": table.done,
             "failed": table.failed,
             "waiting": table.parked,
+            "waiting_for_batches": table.in_batches,
             "stopped_by_budget": table.stopped_by_budget,
             "begun": table.begun,
             "forks": sum(table.forks.values()),
@@ -106,6 +107,8 @@ def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
 def _standing(table: StudyTable) -> str:
     if table.worked_on_by is not None:
         return f"running, process {table.worked_on_by.pid} on {table.worked_on_by.host}"
+    if table.exit is Exit.PARKED and table.in_batches:
+        return "waiting for batches and for answers" if table.for_people else "waiting for batches"
     return _STANDING.get(table.exit, "not finished")
 
 
@@ -165,8 +168,8 @@ def _labels(labels: Sequence[Label]) -> list[str]:
 
 def _facts(table: StudyTable) -> list[tuple[str, str]]:
     paid = " (rehearsed: nothing was paid)" if table.is_rehearsal else ""
-    is_running = table.worked_on_by is not None
-    facts = [("trials", _trials(table)), ("money", money(table.money, is_running=is_running) + paid)]
+    is_under_way = table.worked_on_by is not None or bool(table.in_batches)
+    facts = [("trials", _trials(table)), ("money", money(table.money, is_under_way=is_under_way) + paid)]
     facts += [("judged", judged(each)) for each in table.passes]
     facts.append(("results", str(table.folder)))
     if table.measures:
@@ -184,9 +187,11 @@ def judged(row: PassRow) -> str:
 
 def _trials(table: StudyTable) -> str:
     parts = [f"{table.done:,} of {amounts.plural(table.planned, 'trial')} done"]
+    in_batches = min(table.parked, table.in_batches)  # forks and what is outside the plan are said below
     for number, what in (
         (table.failed, "failed"),
-        (table.parked, "waiting for an answer"),
+        (in_batches, "waiting for a batch"),
+        (table.parked - in_batches, "waiting for an answer"),
         (table.stopped_by_budget, "stopped by the budget"),
         (table.begun, "begun and not ended"),
     ):
@@ -214,7 +219,7 @@ def _forks(table: StudyTable) -> str:
     return f"and {amounts.plural(sum(table.forks.values()), 'fork')}, outside the table{of_these}"
 
 
-def money(account: Money, *, is_running: bool = False) -> str:
+def money(account: Money, *, is_under_way: bool = False) -> str:
     """`0.31 USD spent, 0.02 in doubt for 1 unconfirmed call, 4.67 left of 5.00`."""
     parts = [f"{amounts.usd(account.spent_usd)} USD spent"]
     if account.held_usd:
@@ -223,7 +228,7 @@ def money(account: Money, *, is_running: bool = False) -> str:
             parts.append(f"{held} in doubt for {amounts.plural(account.doubts, 'unconfirmed call')}")
         else:
             # Nobody is there any more who could settle what was in flight at a kill.
-            parts.append(f"{held} held" if is_running else f"{held} in doubt")
+            parts.append(f"{held} held" if is_under_way else f"{held} in doubt")
     if account.unknown_costs:
         parts.append(f"and an unknown cost of {amounts.plural(account.unknown_costs, 'call')}")
     if account.left_usd is not None:

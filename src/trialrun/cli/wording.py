@@ -37,7 +37,8 @@ def trials_of(live: Live) -> str:
     if live.failed:
         parts.append(f"{live.failed:,} failed")
     if live.parked:
-        parts.append(f"{live.parked:,} waiting for an answer")
+        whom = "" if live.lane == "batch" else " for an answer"  # there, for a batch or for a person
+        parts.append(f"{live.parked:,} waiting{whom}")
     return ", ".join(parts)
 
 

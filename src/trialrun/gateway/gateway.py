@@ -35,6 +35,8 @@ class Meter:
     """What the run did so far, for progress lines. The journal, not this, is the truth."""
 
     calls: int = 0
+    batched: int = 0
+    """Calls that were answered in a batch; not among `calls`."""
     attempts: int = 0
     retries: int = 0
     unknown_costs: int = 0

@@ -333,6 +333,7 @@ class BatchLane:
             self._release(pack)
 
     async def _finish(self, pack: Pack, unpacked: Unpacked) -> None:
+        self._parts.gateway.meter.batched += unpacked.counts["ok"] + unpacked.counts["unreadable"]
         """Everything that came is settled: wake whose it is, and say what is missing."""
         if unpacked.foreign:
             example = unpacked.foreign[0][:80]
