@@ -54,6 +54,7 @@ def test_a_command_that_looks_at_results_says_when_there_are_none(
         (("plan",), "missing argument"),
         (("plan", "x.yaml", "--replicas", "2"), "no such option"),
         (("plan", "x.yaml", "--replicates", "0"), "0 is not in the range"),
+        (("plan", "x.yaml", "--replicates", "some"), "'some' is not a valid whole number"),
         (("run", "x.yaml", "--lane", "fast"), "'fast' is not one of"),
         (("run", "small.yaml", "--budget", "much"), "`--budget much` is no amount"),
         (("run", "small.yaml", "--set", "replicates"), "`--set replicates` has no value"),
@@ -222,3 +223,57 @@ def test_a_full_disk_and_a_folder_without_access_are_expected_errors(
     assert said.exit in (Exit.STORE, Exit.USAGE)
     assert "Traceback" not in said.err
     assert "results" in said.err
+
+
+def test_a_missing_file_is_not_taken_for_one_of_another_name(trialrun: Trialrun, small: str):
+    said = trialrun("plan", "weather.yaml")
+    assert "did you mean" not in said.err
+    assert "there is `small.yaml`; `trialrun new study NAME` writes one" in said.err
+
+
+@pytest.mark.parametrize(
+    ("encoding", "line", "now"),
+    [("cp1252", 2, "perhaps Windows-1252"), ("utf-16", 1, "UTF-16")],
+)
+def test_a_text_in_another_encoding_is_named_with_its_line(
+    trialrun: Trialrun, tmp_path: Path, encoding: str, line: int, now: str
+):
+    text = SMALL.replace("how one is greeted", "how one is grüßt")
+    (tmp_path / "other.yaml").write_bytes(text.encode(encoding))
+    said = trialrun("plan", "other.yaml")
+    assert said.exit == Exit.USAGE
+    assert "`other.yaml` is not UTF-8 text" in said.err
+    assert f"other.yaml:{line}\n" in said.err
+    assert now in said.err
+    (tmp_path / "host.md").write_bytes("You are a host.\n{{ manner }} Grüße.".encode(encoding))
+    prompt = SMALL.replace('"You are a host. {{ manner }} Speak in one sentence."', "host.md")
+    (tmp_path / "small.yaml").write_text(prompt, encoding="utf-8")
+    said = trialrun("plan", "small.yaml")
+    assert said.exit == Exit.USAGE
+    assert "`host.md` is not UTF-8 text" in said.err
+    assert "did you mean" not in said.err
+
+
+def test_the_mark_that_editors_put_before_a_text_reaches_no_prompt(trialrun: Trialrun, tmp_path: Path):
+    (tmp_path / "host.md").write_bytes("\ufeffYou are a host. {{ manner }}".encode())
+    text = SMALL.replace('"You are a host. {{ manner }} Speak in one sentence."', "host.md")
+    (tmp_path / "small.yaml").write_bytes(("\ufeff" + text).replace("\n", "\r\n").encode())
+    said = trialrun("plan", "small.yaml", "--prompts", "--json")
+    sent = [message["text"] for each in said.json["prompts"] for message in each["requests"][0]["messages"]]
+    assert "You are a host. You are warm." in sent
+
+
+def test_the_copies_of_the_plan_in_a_results_folder_mean_that_folder(trialrun: Trialrun, small: str):
+    trialrun("rehearse", small, "-q")
+    folder = Path("results/small.rehearsal")
+    wanted = trialrun("status", str(folder), "--json").json["folder"]
+    for name in ("study.yaml", "resolved.yaml", "study.db"):
+        assert trialrun("status", str(folder / name), "--json").json["folder"] == wanted
+
+
+def test_a_command_alone_shows_its_help(trialrun: Trialrun):
+    for arguments in ((), ("new",)):
+        said = trialrun(*arguments)
+        assert said.exit == Exit.USAGE
+        assert said.err.startswith("Usage: trialrun")
+        assert "error:" not in said.err

@@ -68,6 +68,8 @@ def test_every_key_and_value_has_its_line() -> None:
         ("a: 1\nb: c: d\n", 2, "this is not YAML", "put a text that contains `: ` in quotes"),
         ("a: 1\n\tb: 2\n", 2, "this is not YAML", "indent with spaces, not tabs"),
         ("a: 1\nb: [1, 2\nc: 3\n", 2, "this is not YAML", "close what was opened in line 2"),
+        ("a: 1\nb\nc: 2\n", 2, "this is not YAML", "put a `:` after the key"),
+        ("a:\n   b: 1\n  c: 2\n", 3, "this is not YAML", "line it up with the block that begins in line 1"),
         ("a: 1\nb: 'x\n", 2, "this is not YAML", "close what was opened in line 2"),
         ("a: *x\n", 1, "nothing is anchored as `&x`", "put `&x` before a value above this line"),
         ("a: &y 1\nb: *x\n", 2, "nothing is anchored as `&x`", "anchors so far: `&y`"),

@@ -56,8 +56,9 @@ def _written(texts: Mapping[Path, str]) -> tuple[Path, ...]:
     """All of them, or none: a half-written start is worse than an error."""
     there = [path for path in texts if path.exists()]
     if there:
+        named = next((path for path in there if path.suffix == ".yaml"), there[0])
         raise UsageError(
-            f"`{there[0]}` is there already", where=str(there[0]), fix="choose another name, or remove it"
+            f"`{named}` is there already", where=str(named), fix="choose another name, or remove it"
         )
     for path, text in texts.items():
         try:

@@ -14,6 +14,7 @@ from trialrun.core.data import plain_data
 from trialrun.core.design import Design
 from trialrun.core.errors import UsageError
 from trialrun.core.folders import ENDINGS
+from trialrun.core.near import nearest
 from trialrun.core.parse import parse_study
 from trialrun.core.source import Source, read_source
 from trialrun.core.specs import Specs
@@ -199,14 +200,15 @@ def find(path: Path) -> Path:
             where=str(path),
             fix="name a study file, or the results folder of a study",
         )
-    near = sorted(str(found) for found in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
-    raise UsageError(
-        f"there is no study file `{path}`",
-        where=str(path),
-        fix=f"did you mean {' or '.join(near[:3])}?"
-        if near
-        else "`trialrun new study NAME` writes one to start from",
-    )
+    there = {found.stem: found for found in path.parent.glob("*.y*ml")} if path.parent.is_dir() else {}
+    near = nearest(path.stem, there)
+    names = ", ".join(f"`{found}`" for found in sorted(there.values())[:3])
+    fix = "`trialrun new study NAME` writes one to start from"
+    if near is not None:
+        fix = f"did you mean `{there[near]}`?"
+    elif names:
+        fix = f"there is {names}; {fix}"
+    raise UsageError(f"there is no study file `{path}`", where=str(path), fix=fix)
 
 
 def results_of(path: Path, *, lane: Lane | None = None) -> Path:
@@ -216,7 +218,7 @@ def results_of(path: Path, *, lane: Lane | None = None) -> Path:
     """
     if path.is_dir() and (path / "study.db").exists():
         return path
-    if path.name == "study.db" and path.exists():
+    if path.name in ("study.db", RESOLVED, GIVEN) and path.exists() and _is_kept(path.parent):
         return path.parent
     plan = load(find(path))
     lanes: tuple[Lane, ...] = (lane,) if lane else ("live", "rehearsal")
@@ -229,6 +231,11 @@ def results_of(path: Path, *, lane: Lane | None = None) -> Path:
         where=str(folders[0]),
         fix=f"`trialrun rehearse {path}` or `trialrun run {path}` makes some",
     )
+
+
+def _is_kept(folder: Path) -> bool:
+    """Whether a run wrote this folder: the plans in it are copies."""
+    return (folder / "study.db").exists() and (folder / RESOLVED).exists()
 
 
 def models_of(study: Study) -> set[str]:
@@ -245,18 +252,40 @@ def models_of(study: Study) -> set[str]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"`{file}` cannot be read: {error}", where=str(file), fix="it must be UTF-8 text"
-        ) from error
+        return _decoded(file)
+    except OSError as error:
+        what = f"`{file}` cannot be read: {error.strerror}"
+        raise UsageError(what, where=str(file), fix="give access to it, or name another file") from error
 
 
 def _text_of(file: Path) -> str | None:
     try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return _decoded(file)
+    except OSError:
         return None
+
+
+def _decoded(file: Path) -> str:
+    """The text of a file. The mark that some editors put before it is no part of it."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raw = file.read_bytes()
+        place = next((number for number, line in enumerate(raw.split(b"\n"), 1) if not _is_utf8(line)), 1)
+        now = "UTF-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "perhaps Windows-1252"
+        raise UsageError(
+            f"`{file}` is not UTF-8 text",
+            where=f"{file}:{place}",
+            fix=f"save it as UTF-8; it is {now} now",
+        ) from error
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def texts_below(folder: Path, *, most: int = 2_000) -> dict[str, str] | None:

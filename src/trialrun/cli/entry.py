@@ -60,6 +60,9 @@ def _failed(screen: Screen, error: BaseException) -> int:
             return error.exit_code
         case click.Abort() | KeyboardInterrupt():
             return _report(screen, "interrupted; nothing settled is lost", code=Exit.INTERRUPTED)
+        case click.exceptions.NoArgsIsHelpError():
+            screen.err.write(error.format_message() + "\n")
+            return int(Exit.USAGE)
         case click.UsageError():
             return _misused(screen, error)
         case click.ClickException():

@@ -12,6 +12,12 @@ Lane = Literal["live", "batch", "rehearsal"]
 Consent = Literal["redo", "keep"]
 
 
+class Whole(click.IntRange):
+    """A whole number, called so when it is none."""
+
+    name = "whole number"
+
+
 def _ignored(ctx: click.Context, param: click.Parameter, value: object) -> None:
     """The screen reads these flags itself, before anything else can go wrong."""
 
@@ -99,7 +105,7 @@ def design(command: F) -> F:
             metavar="PATH=VALUE",
             help="Put a value at a dotted path of the study file, such as settings.max_turns=5. May be repeated.",
         ),
-        click.option("--replicates", type=click.IntRange(min=1), metavar="N", help="Trials per condition."),
+        click.option("--replicates", type=Whole(min=1), metavar="N", help="Trials per condition."),
         click.option("--budget", metavar="USD", help="What the whole study may cost."),
         click.option("--seed", type=int, metavar="N", help="Root of all chance."),
     ]
@@ -110,7 +116,7 @@ def running(command: F) -> F:
     """What a run may be told beyond the plan."""
     options = [
         click.option(
-            "--open", "open_trials", type=click.IntRange(min=1), metavar="N", help="Trials side by side."
+            "--open", "open_trials", type=Whole(min=1), metavar="N", help="Trials side by side."
         ),
         click.option(
             "--redo",

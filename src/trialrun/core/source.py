@@ -169,6 +169,10 @@ def _unreadable(error: Any) -> _Unreadable:
         fix = "indent with spaces, not tabs; put values that begin with @, ` or % in quotes"
     elif "mapping values are not allowed" in problem:
         fix = "put a text that contains `: ` in quotes, and check the indentation"
+    elif "expected ':'" in problem and opened:
+        fix, line = "put a `:` after the key, or quotes around the text", opened
+    elif "expected key" in problem or "block end" in problem:
+        fix = f"line it up with the block that begins in line {opened}, or close a quote or bracket above"
     elif opened and line and opened < line:
         fix = f"close what was opened in line {opened}"
         line = opened if "end of stream" in problem or "',' or" in problem else line

@@ -14,13 +14,13 @@ from trialrun.cli.screen import Shown
 @batches.inputs("A request file to estimate. May be repeated.")
 @click.option("--model", "models", multiple=True, metavar="NAME", help="To estimate for other models; a,b,c.")
 @click.option(
-    "--requests", type=click.IntRange(min=1), metavar="N", help="Estimate so many requests without a file."
+    "--requests", type=options.Whole(min=1), metavar="N", help="Estimate so many requests without a file."
 )
 @click.option(
-    "--tokens-in", type=click.IntRange(min=0), default=60, metavar="N", help="Of such a request; 60."
+    "--tokens-in", type=options.Whole(min=0), default=60, metavar="N", help="Of such a request; 60."
 )
 @click.option(
-    "--tokens-out", type=click.IntRange(min=0), default=300, metavar="N", help="Of its answer; 300."
+    "--tokens-out", type=options.Whole(min=0), default=300, metavar="N", help="Of its answer; 300."
 )
 @batches.tracking
 @options.output

@@ -22,16 +22,16 @@ from trialrun.cli.screen import Screen, Shown
 @click.option("--output", required=True, metavar="FILE", help="Where; `{model}` in it stands for the model.")
 @click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Only these questions: priority=high.")
 @click.option(
-    "--skip", type=click.IntRange(min=0), default=0, metavar="N", help="Leave out the first so many."
+    "--skip", type=options.Whole(min=0), default=0, metavar="N", help="Leave out the first so many."
 )
-@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Take so many.")
+@click.option("--first", type=options.Whole(min=1), metavar="N", help="Take so many.")
 @click.option(
-    "--batch-size", type=click.IntRange(min=1), metavar="N", help="Cut into files of so many requests."
+    "--batch-size", type=options.Whole(min=1), metavar="N", help="Cut into files of so many requests."
 )
 @click.option(
     "--temperature", type=float, default=0.0, show_default=True, metavar="T", help="Of the answers."
 )
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Limit of an answer.")
+@click.option("--max-tokens", type=options.Whole(min=1), metavar="N", help="Limit of an answer.")
 @click.option("--system", default="", metavar="TEXT", help="What the model is told before each question.")
 @click.option("--overwrite", is_flag=True, help="Change a file although it was submitted.")
 @batches.tracking

@@ -35,7 +35,7 @@ _SHOWN = ("openai", "anthropic", "gemini", "vertex")
 )
 @click.option("--seed", type=int, metavar="N", help="Root of all chance, before the script's own.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="A free one unless given."
+    "--port", type=options.Whole(0, 65535), default=0, metavar="N", help="A free one unless given."
 )
 @click.option(
     "--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen; this machine alone unless given."

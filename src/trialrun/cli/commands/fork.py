@@ -14,7 +14,7 @@ from trialrun.cli.screen import Screen, Shown
 @click.option(
     "--at",
     "turn",
-    type=click.IntRange(min=1),
+    type=options.Whole(min=1),
     required=True,
     metavar="TURN",
     help="The first turn that differs.",

@@ -25,7 +25,7 @@ from trialrun.cli.screen import Screen, Shown
     help="Who rates, as provider/model; the rubric's `models` unless given. May be repeated.",
 )
 @click.option(
-    "--repeats", type=click.IntRange(min=1), metavar="K", help="Times that each rater rates the same; 1."
+    "--repeats", type=options.Whole(min=1), metavar="K", help="Times that each rater rates the same; 1."
 )
 @click.option("--seed", type=int, metavar="N", help="Root of the pass's chance; the study's unless given.")
 @click.option("--forks", is_flag=True, help="Rate forks too.")
@@ -39,7 +39,7 @@ from trialrun.cli.screen import Screen, Shown
 @click.option("--plan", "is_plan", is_flag=True, help="Show what it would take, and spend nothing.")
 @click.option("--prompts", is_flag=True, help="With --plan: what a rater is asked first.")
 @click.option("--budget", metavar="USD", help="What the whole study may cost, judging included.")
-@click.option("--open", "open_trials", type=click.IntRange(min=1), metavar="N", help="Trials side by side.")
+@click.option("--open", "open_trials", type=options.Whole(min=1), metavar="N", help="Trials side by side.")
 @click.option("--retry-failed", is_flag=True, help="Ask again what raters could not be asked.")
 @options.lane
 @options.output

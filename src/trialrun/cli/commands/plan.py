@@ -16,7 +16,7 @@ from trialrun.cli.screen import Screen, Shown
 @click.option("--list", "is_list", is_flag=True, help="List every trial in planned order.")
 @options.travel
 @options.design
-@click.option("--open", "open_trials", type=click.IntRange(min=1), metavar="N", help="Trials side by side.")
+@click.option("--open", "open_trials", type=options.Whole(min=1), metavar="N", help="Trials side by side.")
 @options.output
 @click.pass_obj
 def command(

@@ -17,9 +17,9 @@ CALLED = "python -m examples.batch_simulate"
 )
 @click.option("--clients", metavar="NAMES", help="Comma-separated client types; patientPsi.")
 @click.option("--therapists", metavar="NAMES", help="Comma-separated therapist types; CBT.")
-@click.option("--num_runs", type=click.IntRange(min=1), metavar="N", help="Runs per combination; 5.")
-@click.option("--max_turns", type=click.IntRange(min=1), metavar="N", help="Max turns per session; 20.")
-@click.option("--max_workers", type=click.IntRange(min=1), metavar="N", help="Parallel workers; 4.")
+@click.option("--num_runs", type=options.Whole(min=1), metavar="N", help="Runs per combination; 5.")
+@click.option("--max_turns", type=options.Whole(min=1), metavar="N", help="Max turns per session; 20.")
+@click.option("--max_workers", type=options.Whole(min=1), metavar="N", help="Parallel workers; 4.")
 @click.option("--output_dir", metavar="DIR", help="Output directory; outputs/batch/<timestamp>.")
 @click.option("--seed", type=int, metavar="N", help="Random seed for reproducibility; one is drawn and kept.")
 @click.option(
