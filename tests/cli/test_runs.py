@@ -279,3 +279,57 @@ def test_failed_trials_are_counted_explained_and_taken_up_again(
     said = trialrun("rehearse", study, "--retry-failed")
     assert said.exit == 0
     assert "1.00 [" in said.out, "an outcome is summarised when no measure is declared"
+
+
+def test_a_slip_in_the_name_of_a_model_is_told_with_what_was_meant(trialrun: Trialrun, small: str):
+    text = Path(small).read_text(encoding="utf-8").partition("prices:")[0]
+    slips = text.replace("model: openai/gpt-5-mini", "model: openai/gpt5mini", 1)
+    Path(small).write_text(slips.replace("openai/gpt-4.1-mini", "opnai/gpt-4.1-mini"), encoding="utf-8")
+    said = trialrun("plan", small).out
+    assert "openai/gpt5mini (did you mean openai/gpt-5-mini?)" in said
+    assert "opnai/gpt-4.1-mini (did you mean openai/gpt-4.1-mini?)" in said
+    assert "there is no provider `opnai`" in trialrun("run", small).err
+    Path(small).write_text(text.replace("openai/gpt-5-mini", "mylab/gpt-5-mini"), encoding="utf-8")
+    assert "did you mean" not in trialrun("plan", small).out, "a server of one's own is no slip"
+
+
+def test_all_keys_that_are_missing_are_named_at_once(trialrun: Trialrun, small: str):
+    text = Path(small).read_text(encoding="utf-8").replace("openai/gpt-4.1-mini", "google/gemini-2.5-flash")
+    Path(small).write_text(text, encoding="utf-8")
+    said = trialrun("run", small)
+    assert said.exit == Exit.STOPPED
+    assert "there is no key for `google` and `openai`" in said.err
+    assert "set `GEMINI_API_KEY` or `GOOGLE_API_KEY` and `OPENAI_API_KEY` in" in said.err
+
+
+def test_a_study_without_a_budget_is_told_so_where_it_costs_money(trialrun: Trialrun, small: str):
+    text = Path(small).read_text(encoding="utf-8")
+    assert "NO BUDGET" not in trialrun("plan", small).out
+    Path(small).write_text(text.replace("budget_usd: 5\n", ""), encoding="utf-8")
+    assert ", NO BUDGET; " in trialrun("plan", small).out
+    assert "NO BUDGET" in trialrun("plan", small, "--lane", "batch").out
+    assert "NO BUDGET" not in trialrun("rehearse", small).err
+    free = text.replace("budget_usd: 5\n", "").replace("openai/", "local/").replace("gpt-5-mini", "smollm2")
+    Path(small).write_text(free.replace("gpt-4.1-mini", "smollm2").partition("prices:")[0], encoding="utf-8")
+    assert "NO BUDGET" not in trialrun("plan", small).out
+
+
+def test_a_dead_factor_is_told_once_and_at_its_line(trialrun: Trialrun, small: str):
+    text = Path(small).read_text(encoding="utf-8").replace("{{ manner }} ", "")
+    more = "  model: {parties.guest.model: [openai/gpt-4.1-mini, openai/gpt-5-mini]}\nreplicates:"
+    Path(small).write_text(text.replace("replicates:", more), encoding="utf-8")
+    said = trialrun("plan", small)
+    assert said.exit == Exit.USAGE
+    assert said.err.count("error:") == 1
+    assert "`manner` changes nothing" in said.err
+    assert "small.yaml:15\n" in said.err
+
+
+def test_a_prompt_that_is_far_too_long_is_said_to_be_that(trialrun: Trialrun, small: str, tmp_path: Path):
+    (tmp_path / "host.md").write_text("All the wisdom of the world. " * 80_000 + "{{ manner }}")
+    text = Path(small).read_text(encoding="utf-8")
+    Path(small).write_text(text.replace('"You are a host. {{ manner }} Speak in one sentence."', "host.md"))
+    said = trialrun("plan", small)
+    assert said.exit == Exit.USAGE
+    assert "the prompt of `host` is longer than 2,000,000 characters" in said.err
+    assert "give the value" not in said.err

@@ -60,7 +60,9 @@ class Lanes:
 
     def check(self) -> None:
         """Every model of the study finds its provider, and the provider its key, before anything is spent."""
-        for model in sorted(models_of(self._plan.study)):
+        models = sorted(models_of(self._plan.study))
+        self._opened().check(models, in_batches=self._plan.lane == "batch")
+        for model in models:
             self.route(model)
             if self._plan.lane == "batch":
                 self.batch_route(model)

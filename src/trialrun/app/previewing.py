@@ -176,7 +176,9 @@ def _notes(plan: Plan, walked: Sequence[Walked]) -> list[str]:
         {call.request.model for each in walked for call in each.long.calls if call.cost_usd is None}
     )
     if unknown:
-        notes.append(f"nobody knows the price of {', '.join(unknown)}: state it under `prices`")
+        from trialrun.providers.near_models import in_words
+
+        notes.append(f"nobody knows the price of {in_words(unknown)}: correct it, or state it under `prices`")
     bounds = calls_a_turn(plan, walked)
     if bounds:
         told = "; ".join(f"{party} {method} {_told(calls)}" for (party, method), calls in bounds.items())

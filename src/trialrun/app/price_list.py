@@ -21,9 +21,11 @@ def price_of(model: str, *, study: Path | None = None) -> Price:
     book = GenaiPrices(given)
     price = book.price_of(model)
     if price is None:
+        from trialrun.providers.near_models import in_words
+
         example = f"prices: {{{model}: {{input: 0.25, output: 2.00}}}}"
         raise UsageError(
-            f"nobody knows the price of `{model}`",
+            f"nobody knows the price of {in_words([model])}",
             where=book.snapshot,
             fix=f"state it in the study file, in USD per million tokens: `{example}`",
         )

@@ -365,11 +365,13 @@ def refuse_unknown_prices(plan: Plan, prices: PriceBook) -> None:
         return
     unknown = sorted(model for model in models_of(plan.study) if prices.price_of(model) is None)
     if unknown:
+        from trialrun.providers.near_models import in_words
+
         example = f"prices:\n        {unknown[0]}: {{input: 0.25, output: 2.00}}   # USD per million tokens"
         raise e.UsageError(
-            f"there is a budget, but nobody knows the price of {', '.join(unknown)}",
+            f"there is a budget, but nobody knows the price of {in_words(unknown)}",
             where=plan.file,
-            fix=f"state it in the study file:\n      {example}",
+            fix=f"correct the name, or state the price in the study file:\n      {example}",
         )
 
 

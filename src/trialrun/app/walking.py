@@ -19,6 +19,7 @@ from trialrun.core.identity import digest, text_hash
 from trialrun.core.plan import Walk, WalkedCall
 from trialrun.core.ports import Answer, PriceBook, Procedure, Provider
 from trialrun.core.pricing import ceiling_usd, cost_usd
+from trialrun.core.source import read_source
 from trialrun.core.study import Condition, Limits, Trial
 from trialrun.engine.record import Record
 from trialrun.engine.sitting import Sitting
@@ -177,26 +178,35 @@ def sample_of(plan: Plan, most: int) -> list[Condition]:
 def refuse_dead_factors(plan: Plan, walked: Sequence[Walked]) -> None:
     """Two conditions that send the same to everybody are one condition twice: an error, before anything is spent."""
     seen: dict[str, Condition] = {}
-    mistakes: list[Mistake] = []
+    mistakes: dict[tuple[str, ...], Mistake] = {}
     for each in walked:
         # The long walk: behind a gate that closed in the short one, a factor would look dead.
         if each.long.has_acts or each.long.stopped_at:
             continue
         twin = seen.setdefault(each.long.trace, each.condition)
         if twin is not each.condition:
-            mistakes.append(_dead(plan, twin, each.condition))
+            differing = tuple(
+                name
+                for name, level in twin.levels.items()
+                if level.label != each.condition.levels[name].label
+            )
+            # One pair of conditions shows it; a factor beside it would only repeat it at each of its levels.
+            mistakes.setdefault(differing, _dead(plan, differing, twin, each.condition))
     if mistakes:
-        raise StudyMistakes(tuple(mistakes))
+        raise StudyMistakes(tuple(mistakes.values()))
 
 
-def _dead(plan: Plan, one: Condition, other: Condition) -> Mistake:
-    differing = [name for name in one.levels if one.levels[name].label != other.levels[name].label]
+def _dead(plan: Plan, differing: Sequence[str], one: Condition, other: Condition) -> Mistake:
     factors = " and ".join(f"`{name}`" for name in differing)
     paths = sorted({path for name in differing for path, _ in one.levels[name].sets})
     values = ", ".join(f"`{path}`" for path in paths)
+    source = read_source(plan.study.source, file=plan.file)
+    line = source.line_of(("factors", differing[0]), key=True)
     return Mistake(
         what=f"the conditions ({one.title}) and ({other.title}) send the same requests: {factors} changes nothing",
         file=plan.file,
+        line=line,
+        source=source.text_of(line),
         fix=f"make {values} reach a prompt or a setting that the procedure uses, or remove {factors}",
     )
 

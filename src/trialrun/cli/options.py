@@ -115,9 +115,7 @@ def design(command: F) -> F:
 def running(command: F) -> F:
     """What a run may be told beyond the plan."""
     options = [
-        click.option(
-            "--open", "open_trials", type=Whole(min=1), metavar="N", help="Trials side by side."
-        ),
+        click.option("--open", "open_trials", type=Whole(min=1), metavar="N", help="Trials side by side."),
         click.option(
             "--redo",
             "consent",

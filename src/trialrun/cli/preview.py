@@ -34,9 +34,7 @@ def expected(found: Preview) -> str:
     """Money and time as ranges, and what it can cost at most."""
     whole, plan = found.all_trials, found.plan
     if plan.lane == "batch":
-        budget = plan.study.budget.study_usd
-        capped = f", budget {amounts.usd(budget)}" if budget is not None else ""
-        return f"batch: {in_batches(found)}{capped}"
+        return f"batch: {in_batches(found)}{_capped(found)}"
     cost = "at an unknown cost"
     if whole.cost_usd is not None:
         cost = f"{_from_to(amounts.usd(whole.cost_usd.low), amounts.usd(whole.cost_usd.high))} USD"
@@ -45,9 +43,16 @@ def expected(found: Preview) -> str:
         cost = "free"
     elif whole.ceiling_usd is not None:
         ceiling = f", never above {amounts.usd(whole.ceiling_usd, round_up=True)}"
-    budget = plan.study.budget.study_usd
-    capped = f", budget {amounts.usd(budget)}{_shortage(found, budget)}" if budget is not None else ""
-    return f"{plan.lane}: {cost}{ceiling}{capped}; {_time(found)}"
+    return f"{plan.lane}: {cost}{ceiling}{_capped(found)}; {_time(found)}"
+
+
+def _capped(found: Preview) -> str:
+    """The budget, and whether it will do. A study that costs money and has none is told so."""
+    budget = found.plan.study.budget.study_usd
+    if budget is not None:
+        return f", budget {amounts.usd(budget)}{_shortage(found, budget)}"
+    is_paid = found.plan.lane != "rehearsal" and found.all_trials.ceiling_usd != 0
+    return ", NO BUDGET" if is_paid else ""
 
 
 def in_batches(found: Preview) -> str:
@@ -58,7 +63,8 @@ def in_batches(found: Preview) -> str:
         cost = (
             f"{_from_to(amounts.usd(whole.batch_cost_usd.low), amounts.usd(whole.batch_cost_usd.high))} USD"
         )
-    return f"{cost}; {amounts.span(whole.waves.low, whole.waves.high)} waves, each of minutes to a day"
+    waves = f"{amounts.span(whole.waves.low, whole.waves.high)} waves, each of"
+    return f"{cost}; {'1 wave of' if whole.waves.high == 1 else waves} minutes to a day"
 
 
 def _may_travel_in_batches(found: Preview) -> bool:
@@ -69,7 +75,8 @@ def _may_travel_in_batches(found: Preview) -> bool:
 
 def _shortage(found: Preview, budget: Decimal) -> str:
     """Whether the budget will end the study before all trials are done."""
-    cost = found.all_trials.cost_usd
+    whole = found.all_trials
+    cost = whole.batch_cost_usd if found.plan.lane == "batch" else whole.cost_usd
     if cost is None or cost.high <= budget:
         return ""
     return " (NOT ENOUGH: it will stop the study early)" if cost.low > budget else " (may not be enough)"

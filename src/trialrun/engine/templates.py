@@ -66,7 +66,11 @@ def render(text: str, values: Mapping[str, object], *, where: str) -> str:
         for piece in _compiled(text).generate(**values):
             size += len(piece)
             if size > MOST_CHARACTERS:
-                raise TemplateError(f"the text grows over {MOST_CHARACTERS} characters")
+                raise ProcedureError(
+                    f"the prompt of `{where}` is longer than {MOST_CHARACTERS:,} characters",
+                    where=where,
+                    fix="shorten it, or what is put into it",
+                )
             rendered.append(piece)
         return "".join(rendered)
     except (TemplateError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

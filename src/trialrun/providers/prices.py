@@ -119,6 +119,17 @@ def _entry_of(provider_id: str, name: str) -> tuple[Any, str]:
     return None, ""
 
 
+def listed_models(provider: str) -> list[str]:
+    """The models that the list has of a provider, by our name of it."""
+    from genai_prices import data_snapshot
+
+    try:
+        found = data_snapshot.get_snapshot().find_provider(None, LIST_IDS.get(provider, provider), None)
+    except LookupError:
+        return []
+    return [entry.id for entry in found.models]
+
+
 def _is_version_of(name: str, known: str) -> bool:
     """Whether `name` is `known` with a date or a version behind it: `gpt-5-pro` is not a version of `gpt-5`."""
     return name.startswith(known) and _VERSION.fullmatch(name[len(known) :]) is not None

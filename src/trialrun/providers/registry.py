@@ -4,7 +4,7 @@ Names and addresses are data; keys come from a mapping that the caller passes in
 that speaks chat completions becomes a provider by its address alone: `MYLAB_BASE_URL` makes `mylab/some-model`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -148,6 +148,23 @@ class Providers:
             made = self._made[name] = self._make(name, model)
         return made
 
+    def check(self, models: Iterable[str], *, in_batches: bool = False) -> None:
+        """Raise UsageError for a model without a provider, or else AuthRefused with every key that is missing."""
+        lacking: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for model in models:
+            name, _, rest = model.partition("/")
+            endpoint = self._endpoint(name)
+            if not rest:
+                raise _no_provider_named(model)
+            if endpoint is None and name not in _ALWAYS:
+                raise self._unknown(name, model)
+            if in_batches and name in WITHOUT:
+                raise without_batches(name, model)
+            if endpoint is not None and endpoint.keys and not any(keys_in(self._settings, endpoint.keys)):
+                lacking.setdefault(name, (model, endpoint.keys))
+        if lacking and self._lane == "live":
+            raise _no_keys(lacking)
+
     def batch_route_of(self, model: str) -> BatchRoute:
         """The batches of a model's provider; raises as `provider_of` does, and UsageError if it takes none."""
         name = model.partition("/")[0]
@@ -200,12 +217,7 @@ class Providers:
                 fix=f"set `{unfit}` again, without quotes and line breaks",
             )
         if endpoint.keys and not keys:
-            names = " or ".join(f"`{key}`" for key in endpoint.keys)
-            raise AuthRefused(
-                f"there is no key for `{name}`",
-                where=model,
-                fix=f"set {names} in the environment or in `.env`, or run `trialrun rehearse` without a key",
-            )
+            raise _no_keys({name: (model, endpoint.keys)})
         return keys
 
     def _vertex(self, name: str, endpoint: Endpoint, model: str) -> Provider:
@@ -309,6 +321,16 @@ def _versioned(url: str, wire: Wire) -> str:
     """The address with the version of the API, which other programs' settings leave out."""
     versions, bare = _VERSIONS.get(wire, ()), url.rstrip("/")
     return bare if not versions or bare.endswith(versions) else bare + versions[0]
+
+
+def _no_keys(lacking: Mapping[str, tuple[str, tuple[str, ...]]]) -> AuthRefused:
+    """`lacking`: provider -> one of its models, and the names that its key may have."""
+    named = [" or ".join(f"`{key}`" for key in keys) for _, keys in lacking.values()]
+    return AuthRefused(
+        f"there is no key for {' and '.join(f'`{name}`' for name in lacking)}",
+        where=", ".join(model for model, _ in lacking.values()),
+        fix=f"set {' and '.join(named)} in the environment or in `.env`; `trialrun rehearse` needs no key",
+    )
 
 
 def _no_provider_named(model: str) -> UsageError:

@@ -143,4 +143,6 @@ def _notes(plan: JudgingPlan, walks: list[tuple[Walk, Walk]]) -> Iterator[str]:
         {call.request.model for _, walk in walks for call in walk.calls if call.cost_usd is None}
     )
     if unknown:
-        yield f"nobody knows the price of {', '.join(unknown)}: state it under `prices` of the study"
+        from trialrun.providers.near_models import in_words
+
+        yield f"nobody knows the price of {in_words(unknown)}: correct it, or state it under the study's `prices`"

@@ -19,9 +19,7 @@ from trialrun.cli.screen import Shown
 @click.option(
     "--tokens-in", type=options.Whole(min=0), default=60, metavar="N", help="Of such a request; 60."
 )
-@click.option(
-    "--tokens-out", type=options.Whole(min=0), default=300, metavar="N", help="Of its answer; 300."
-)
+@click.option("--tokens-out", type=options.Whole(min=0), default=300, metavar="N", help="Of its answer; 300.")
 @batches.tracking
 @options.output
 def command(

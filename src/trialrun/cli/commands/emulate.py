@@ -34,9 +34,7 @@ _SHOWN = ("openai", "anthropic", "gemini", "vertex")
     help="Append each line of the book to this file.",
 )
 @click.option("--seed", type=int, metavar="N", help="Root of all chance, before the script's own.")
-@click.option(
-    "--port", type=options.Whole(0, 65535), default=0, metavar="N", help="A free one unless given."
-)
+@click.option("--port", type=options.Whole(0, 65535), default=0, metavar="N", help="A free one unless given.")
 @click.option(
     "--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen; this machine alone unless given."
 )
