@@ -50,6 +50,24 @@ def test_what_is_drawn_has_a_weight(mind: Mind, proposed: dict[str, int], fracti
     assert weights[m.drawn(weights, fraction)] > 0
 
 
+@given(MINDS, PROPOSED, st.integers(2, 9))
+def test_a_generous_model_does_not_drown_what_people_do(mind: Mind, proposed: dict[str, int], times: int):
+    """M6: in precontemplation proposal and prior have one half each, whatever scale the model likes."""
+    mind = replace(mind, stage=Stage.PRECONTEMPLATION, personas=("p",), beliefs=("b",))
+    small = {name: min(10, max(0, weight)) for name, weight in proposed.items()}
+    large = {name: weight * times for name, weight in small.items()}
+    assert m.weights(mind, small) == pytest.approx(m.weights(mind, large))
+    found, prior = m.weights(mind, small), m.prior(mind.receptivity)
+    assert all(found[action] >= prior[action] for action in found)
+    is_any = any(small.get(action) for action in m.ACTIONS[mind.stage])
+    assert sum(found.values()) - sum(prior.values()) == pytest.approx(100 if is_any else 0)
+
+
+@given(MINDS)
+def test_words_about_nothing_in_particular_move_nothing(mind: Mind):
+    assert m.addressed(mind) == replace(mind, heard=mind.heard + 1)
+
+
 def test_draws_follow_the_weights():
     weights = {Action.DENY: 1, Action.ENGAGE: 0, Action.INFORM: 3}
     drawn = [m.drawn(weights, step / 1000) for step in range(1000)]
@@ -75,7 +93,9 @@ def test_the_prior_follows_the_band_of_receptivity(receptivity: float, row: tupl
     mind = Mind(
         stage=Stage.PRECONTEMPLATION, receptivity=receptivity, personas=("p",), beliefs=("b",), plans=("x",)
     )
-    assert m.weights(mind, {"deny": 10})[Action.DENY] == row[0] + 10
+    assert m.weights(mind, {}) == prior, "nothing proposed: people who were observed decide"
+    half = m.weights(mind, {"deny": 10, "inform": 10})
+    assert (half[Action.DENY], half[Action.BLAME]) == (row[0] + 50, row[2])
     contemplating = replace(mind, stage=Stage.CONTEMPLATION)
     assert sum(m.weights(contemplating, {"engage": 7}).values()) == 7, "the prior is precontemplation's alone"
 

@@ -60,9 +60,11 @@ def test_all_grades_of_engagement_occur_on_our_map():
         ("How do you sleep at night, and are you tired by day?", "sleep"),
         ("What would you do with the money, your income and spending?", "finances"),
         ("Is it about your driving licence, or an accident?", "driving licence"),
+        ("Hello there!", None),
+        ("", None),
     ],
 )
-def test_words_alone_find_an_obvious_topic(text: str, topic: str):
+def test_words_alone_find_an_obvious_topic_and_none_where_there_is_none(text: str, topic: str | None):
     assert by_words(OURS, text) == topic
 
 

@@ -54,11 +54,8 @@ class ConsistentMI:
     async def speak(self, scene: Scene, lab: Lab) -> Line:
         topic = await self._topic(scene, lab)
         mind = self._heard(scene, topic)
-        if (
-            mind.engagement == 4
-            and mind.stage is Stage.PRECONTEMPLATION
-            and await self._is_touched(scene, lab)
-        ):
+        is_near = topic == self._character.motive.topics[0] and mind.stage is Stage.PRECONTEMPLATION
+        if is_near and await self._is_touched(scene, lab):
             mind = machine.touched(mind)
         action = machine.forced(mind) or await self._drawn(mind, scene, lab)
         item = await self._item(mind, action, scene, lab)
@@ -71,24 +68,30 @@ class ConsistentMI:
             state={**_shown(mind), "topic": topic, "action": str(action), "item": item, **left},
         )
 
-    def _heard(self, scene: Scene, topic: str) -> Mind:
+    def _heard(self, scene: Scene, topic: str | None) -> Mind:
+        mind = machine.settled(self._mind)
+        if topic is None:
+            return machine.addressed(mind)
         return machine.listened(
-            machine.settled(self._mind),
+            mind,
             self._distances.get(topic),
             patience_turns=cast("int", scene.settings["patience_turns"]),
             drift=cast("float", scene.settings["receptivity_drift"]),
         )
 
-    async def _topic(self, scene: Scene, lab: Lab) -> str:
-        """What the counsellor's words are about."""
+    async def _topic(self, scene: Scene, lab: Lab) -> str | None:
+        """What the counsellor's words are about; None for a greeting, and whatever else is about nothing."""
         heard = scene.heard(lab)
         if scene.settings["topic_reader"] == "words":
             return by_words(self._topics, heard)
+        none = scene.prompts.text("consistent_mi.no_topic")
+        about = self._topics.about
         text = scene.prompts.text(
-            "consistent_mi.topic", talk=scene.talk(lab, last=4), heard=heard, topics=self._topics.about
+            "consistent_mi.topic", talk=scene.talk(lab, last=4), heard=heard, topics=about, none=none
         )
-        schema = schema_of(topic=one_of(list(self._topics.about)))
-        return str((await ask_data(scene, lab, text, schema, purpose="topic"))["topic"])
+        schema = schema_of(topic=one_of([*about, none]))
+        found = str((await ask_data(scene, lab, text, schema, purpose="topic"))["topic"])
+        return found if found in about else None
 
     async def _is_touched(self, scene: Scene, lab: Lab) -> bool:
         text = scene.prompts.text(
@@ -125,8 +128,9 @@ class ConsistentMI:
         if not items or ("?" not in heard and action is not Action.HESITATE):
             return None
         if "?" in heard:
+            meaning = scene.prompts.table("consistent_mi.actions")[action]
             for item in items:
-                text = scene.prompts.text("consistent_mi.item", heard=heard, item=item)
+                text = scene.prompts.text("consistent_mi.item", heard=heard, action=meaning, item=item)
                 if await _yes(scene, lab, text, purpose="item"):
                     return item
         return lab.random(scene.party.name).choice(items)
@@ -135,7 +139,7 @@ class ConsistentMI:
         texts = scene.prompts
         direction = texts.text(
             "consistent_mi.direction",
-            engagement=texts.table("consistent_mi.engagement")[f"level_{mind.engagement}"],
+            engagement=self._hint(mind, scene),
             stage=texts.table("consistent_mi.stages")[mind.stage],
             action=texts.table("consistent_mi.actions")[action],
             item=item,
@@ -145,6 +149,15 @@ class ConsistentMI:
         messages = scene.messages(lab, direction=direction)
         reply = await lab.ask(scene.party.name, messages, system=system, purpose="reply")
         return Line(text=reply, ends="client_terminated" if action is Action.TERMINATE else "")
+
+    def _hint(self, mind: Mind, scene: Scene) -> str | None:
+        """What a counsellor can find the motive by: the nearer the talk is to it, the narrower the topic that shows. Who
+        has found it needs no hint."""
+        if mind.stage not in (Stage.PRECONTEMPLATION, Stage.MOTIVATION):
+            return None
+        topics = [f"{topic} ({self._topics.about[topic]})" for topic in self._character.motive.topics]
+        names = dict(zip(("specific", "middle", "wide"), topics, strict=True))
+        return scene.prompts.text(f"consistent_mi.engagement.level_{mind.engagement}", **names)
 
 
 async def _yes(scene: Scene, lab: Lab, question: str, *, purpose: str) -> bool:

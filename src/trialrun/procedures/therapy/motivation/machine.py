@@ -5,6 +5,7 @@ M2. A belief is given up once and never comes back; a plan is named once.
 M3. Stages only move forward: precontemplation, motivation (for one reply), contemplation, preparation, action.
 M4. Receptivity stays between 1 and 5 and moves with engagement; engagement is 1 to 4.
 M5. Whoever was off topic five times in a row, after patience has run out, is left: that ends the session.
+M6. In precontemplation the model's proposal and the observed prior count the same, whatever numbers the model likes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,7 @@ _PRIORS: tuple[tuple[float, tuple[int, ...]], ...] = (
 _DRIFT: Mapping[int, float] = MappingProxyType({1: -0.2, 2: -0.05, 3: 0.1, 4: 0.25})
 MOST_ERRORS = 5
 HIGHEST_WEIGHT = 100
+_PERCENT = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +83,11 @@ def settled(mind: Mind) -> Mind:
     if mind.stage is Stage.CONTEMPLATION and not mind.beliefs:
         return replace(mind, stage=Stage.PREPARATION)
     return mind
+
+
+def addressed(mind: Mind) -> Mind:
+    """After words that speak to no topic at all, such as a greeting."""
+    return replace(mind, heard=mind.heard + 1)
 
 
 def listened(mind: Mind, distance: int | None, *, patience_turns: int = 10, drift: float = 1.0) -> Mind:
@@ -116,11 +123,14 @@ def forced(mind: Mind) -> Action | None:
     return None
 
 
-def weights(mind: Mind, proposed: Mapping[str, int]) -> dict[Action, int]:
+def weights(mind: Mind, proposed: Mapping[str, int]) -> dict[Action, float]:
     """How likely each action of the stage is: what the model proposed, the prior of precontemplation added."""
-    found = {action: min(HIGHEST_WEIGHT, max(0, proposed.get(action, 0))) for action in ACTIONS[mind.stage]}
+    found: dict[Action, float] = {
+        action: min(HIGHEST_WEIGHT, max(0, proposed.get(action, 0))) for action in ACTIONS[mind.stage]
+    }
     if mind.stage is Stage.PRECONTEMPLATION:
-        found = {action: weight + prior(mind.receptivity)[action] for action, weight in found.items()}
+        scale = _PERCENT / (sum(found.values()) or 1)
+        found = {action: weight * scale + prior(mind.receptivity)[action] for action, weight in found.items()}
     found = {action: weight if is_possible(mind, action) else 0 for action, weight in found.items()}
     if not any(found.values()):
         found = {action: int(is_possible(mind, action)) for action in found}
@@ -146,7 +156,7 @@ def is_possible(mind: Mind, action: Action) -> bool:
             return True
 
 
-def drawn(weights_: Mapping[Action, int], fraction: float) -> Action:
+def drawn(weights_: Mapping[Action, float], fraction: float) -> Action:
     """The action at this fraction, from [0, 1), of the sum of all weights."""
     left = fraction * sum(weights_.values())
     likely = [(action, weight) for action, weight in weights_.items() if weight > 0]

@@ -146,10 +146,13 @@ def distances(roads: Mapping[str, Mapping[str, int]], start: str) -> dict[str, i
     return found
 
 
-def by_words(topics: Topics, text: str) -> str:
-    """The topic whose description shares most words with the text; of equals the most specific, then the first."""
+def by_words(topics: Topics, text: str) -> str | None:
+    """The topic whose description shares most words with the text; of equals the most specific, then the first. None if
+    no topic shares any."""
     said = words_of(text)
-    return max(topics.about, key=lambda topic: (len(said & topics.words[topic]), topics.depth(topic)))
+    shared = {topic: len(said & words) for topic, words in topics.words.items()}
+    best = max(topics.about, key=lambda topic: (shared[topic], topics.depth(topic)))
+    return best if shared[best] else None
 
 
 def words_of(text: str) -> frozenset[str]:
