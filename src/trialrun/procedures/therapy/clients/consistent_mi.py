@@ -151,8 +151,8 @@ class ConsistentMI:
         return Line(text=reply, ends="client_terminated" if action is Action.TERMINATE else "")
 
     def _hint(self, mind: Mind, scene: Scene) -> str | None:
-        """What a counsellor can find the motive by: the nearer the talk is to it, the narrower the topic that shows. Who
-        has found it needs no hint."""
+        """What a counsellor can find the motive by: the nearer the talk is to it, the narrower the topic that shows.
+        Once it is found, no hint is needed."""
         if mind.stage not in (Stage.PRECONTEMPLATION, Stage.MOTIVATION):
             return None
         topics = [f"{topic} ({self._topics.about[topic]})" for topic in self._character.motive.topics]

@@ -20,7 +20,8 @@ class Eeyore:
         self._character = character_of(party, Depression)
 
     async def speak(self, scene: Scene, lab: Lab) -> Line:
-        system = scene.system(lab, "eeyore.system", character=self._character)
+        resistance = scene.prompts.table("eeyore.resistance")[self._character.resistance]
+        system = scene.system(lab, "eeyore.system", character=self._character, resistance=resistance)
         reply = await lab.ask(scene.party.name, scene.messages(lab), system=system, purpose="reply")
         return Line(
             text=reply,
