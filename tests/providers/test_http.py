@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import socket
 import ssl
 import subprocess
 import zlib
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +23,7 @@ from trialrun.core.calls import RawReply
 from trialrun.core.errors import CallTimedOut, Unavailable
 from trialrun.providers.exchange import LARGEST_BODY, Broken, Connection, Response
 from trialrun.providers.http import HttpClient
+from trialrun.providers.pool import Names
 
 BODY = b'{"choices": []}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -63,6 +66,7 @@ BROKEN = {
     "packed and cut": OK + b"Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n" + ZIPPED[:20],
     "header without a value": b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
     "endless headers": b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000,
+    "endless trailers": OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\nx: " + b"y" * 300_000,
 }
 
 
@@ -72,9 +76,13 @@ class Transport:
     def __init__(self) -> None:
         self.written: list[bytes] = []
         self.is_closed = False
+        self.unsent = 0
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -256,6 +264,72 @@ async def test_a_connection_that_the_server_closed_is_not_used_again() -> None:
     assert server.connections == 3
 
 
+def answers_and_closes(listening: socket.socket) -> None:
+    """A far end in a thread: one connection, one reply, and the end of the connection without a word."""
+    connection, _ = listening.accept()
+    with connection:
+        request = b""
+        while not request.endswith(b'{"a": 1}'):
+            request += connection.recv(65536)
+        connection.sendall(PLAIN)
+
+
+async def test_a_farewell_that_nobody_has_read_yet_is_seen_before_the_next_request() -> None:
+    """Sent into a connection that is over, a call would be in doubt, though nothing of it arrived."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
+        listening.settimeout(5)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        async with client() as post:
+            for _ in range(3):
+                far_end = thread.submit(answers_and_closes, listening)
+                assert (await post(url)).status == 200
+                far_end.result(5)  # this loop stands still, as it does while much else is to be done
+
+
+async def test_a_reply_to_a_request_that_is_not_all_sent_ends_the_connection() -> None:
+    """The rest of it would be read as the beginning of the next request."""
+    connection, transport = Connection(), Transport()
+    connection.connection_made(cast("Any", transport))
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(connection.exchange(b"request"))
+        await asyncio.sleep(0)
+        transport.unsent = 3
+        connection.data_received(PLAIN)
+    assert asking.result().status == 200
+    assert transport.is_closed
+
+
+async def test_who_refuses_a_large_request_unread_gets_the_next_one_whole() -> None:
+    heads: list[bytes] = []
+
+    async def refuses(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                heads.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(PLAIN.replace(b"200 OK", b"413 Content Too Large"))
+                await reader.read(1)
+        writer.close()
+
+    server, http = await asyncio.start_server(refuses, "127.0.0.1", 0), HttpClient(concurrency=1)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    for _ in range(2):
+        reply = await http.post(url, b"x" * 30_000_000, headers={}, timeout_s=5)
+        assert reply.status == 413
+    await http.close()
+    server.close()
+    assert [head[:5] for head in heads] == [b"POST ", b"POST "]
+
+
+@pytest.mark.parametrize(("said", "connections"), [("timeout=5, max=100", 1), ("timeout=1", 2)])
+async def test_a_connection_is_kept_no_longer_than_the_server_says(said: str, connections: int) -> None:
+    reply = PLAIN.replace(b"OK\r\n", f"OK\r\nKeep-Alive: {said}\r\n".encode())
+    async with Server(replies=[reply] * 2).running() as server, client() as post:
+        await post(server.url)
+        await asyncio.sleep(0.1)
+        await post(server.url)
+    assert server.connections == connections
+
+
 async def test_who_waits_for_a_connection_until_the_time_is_over_was_not_billed() -> None:
     async with Server(delay_s=0.5).running() as server, client(concurrency=1) as post:
         async with asyncio.TaskGroup() as group:
@@ -330,6 +404,30 @@ async def test_a_name_whose_first_address_is_dead_is_reached_at_the_next(
             assert (await post(f"http://two.example:{server.port}/")).status == 200
             await asyncio.sleep(0.01)
     assert asked == ["two.example"], "asked once, and remembered"
+
+
+async def test_the_addresses_of_a_name_may_change_while_it_is_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Names of large providers do, every few minutes; who is on the way to an old address goes there all the same."""
+    loop = asyncio.get_running_loop()
+    answers, now = [["127.0.0.9", "127.0.0.1"], ["127.0.0.8", "127.0.0.7"]], 1000.0
+
+    async def resolve(*_: Any, **__: Any) -> Any:
+        return [(2, 1, 6, "", (address, 0)) for address in answers.pop(0)]
+
+    monkeypatch.setattr(loop, "getaddrinfo", resolve)
+    monkeypatch.setattr(loop, "time", lambda: now)
+    names = Names()
+    begun = iter(await names.of("two.example", 443))
+    assert next(begun) == "127.0.0.9"
+    names.prefer("two.example", "127.0.0.1")
+    assert next(begun) == "127.0.0.1", "whoever goes from one to the next misses none"
+    assert await names.of("two.example", 443) == ("127.0.0.1", "127.0.0.9")
+    now += 1000
+    assert await names.of("two.example", 443) == ("127.0.0.8", "127.0.0.7")
+    names.prefer("two.example", "127.0.0.1")
+    assert await names.of("two.example", 443) == ("127.0.0.8", "127.0.0.7")
 
 
 async def test_it_reads_what_aiohttp_reads() -> None:

@@ -2,11 +2,13 @@
 
 E1. One exchange at a time, and what was written is never written again: a broken connection is told and not mended.
 E2. A reply is whole or it is an error. Which of its bytes are missing does not matter: the request may have run.
-E3. A connection is used again only if the reply ended where it said, and nobody wished to close.
+E3. A connection is used again only if the reply ended where it said, the request had gone out whole, and nobody wished
+    to close.
 """
 
 import asyncio
 import re
+import select
 import zlib
 from dataclasses import dataclass
 from typing import cast
@@ -17,6 +19,7 @@ _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |$)")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;.*)?")
 _WITHOUT_BODY = (204, 304)
 _ZIPPED = ("gzip", "x-gzip", "deflate")
+_PATIENCE = re.compile(r"timeout=(\d{1,6})")
 
 
 class Broken(ConnectionError):
@@ -37,6 +40,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.idle_since = 0.0
+        self.patience_s: float | None = None
+        """So long the server keeps it while it is idle, if the server said so."""
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
@@ -48,6 +53,19 @@ class Connection(asyncio.Protocol):
     def is_open(self) -> bool:
         """Whether another exchange may begin."""
         return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing came since the last reply: neither what the loop has read nor what still waits to be read.
+
+        A loop that is busy does not know of a farewell yet. Nothing may be sent into a connection that is over: that
+        could not be told from a call that arrived and was lost.
+        """
+        if self._transport is None or self._transport.is_closing():
+            return False
+        waiting = select.poll()
+        waiting.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return not waiting.poll(0)
 
     async def exchange(self, request: bytes) -> Response:
         """Write the request and wait for its reply. Raises Broken (E2)."""
@@ -152,6 +170,8 @@ class Connection(asyncio.Protocol):
         headers = self._headers
         wishes = headers.get("connection", "").lower()
         self._is_kept = "close" not in wishes and (not is_old or "keep-alive" in wishes)
+        if (said := _PATIENCE.search(headers.get("keep-alive", ""))) is not None:
+            self.patience_s = float(said[1])
         if "transfer-encoding" in headers:
             if headers["transfer-encoding"].lower().strip() != "chunked":
                 raise Broken("its body comes in a way that was not asked for")
@@ -185,6 +205,8 @@ class Connection(asyncio.Protocol):
         if not size:
             stop = received.find(b"\r\n\r\n", end)
             if stop < 0:
+                if len(received) > _LARGEST_HEAD:
+                    raise Broken("its trailers do not end")
                 return False
             del received[: stop + 4]
             return self._finish()
@@ -212,8 +234,8 @@ class Connection(asyncio.Protocol):
         if encoding != "identity":
             body = _unzipped(body, encoding)
         response = Response(self._status, self._headers, body)
-        if self._received or not self._is_kept:
-            self._close()
+        if self._received or not self._is_kept or self._is_sending:
+            self.abort()
         self._begin_anew()
         if self._reply is not None and not self._reply.done():
             self._reply.set_result(response)
@@ -224,9 +246,10 @@ class Connection(asyncio.Protocol):
             self._reply.set_exception(error)
         self.abort()
 
-    def _close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+    @property
+    def _is_sending(self) -> bool:
+        """Whether a part of the request is still here; the rest would be read as the beginning of the next one."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
 
 
 def _unzipped(body: bytes, encoding: str) -> bytes:

@@ -21,7 +21,7 @@ from trialrun.providers.addresses import host_of, reason_of, without_credentials
 from trialrun.providers.direct import DirectClient
 from trialrun.providers.exchange import LARGEST_BODY
 from trialrun.providers.limits import kept_headers
-from trialrun.providers.pool import CONNECT_TIMEOUT_S
+from trialrun.providers.pool import CONNECT_TIMEOUT_S, IDLE_S
 from trialrun.providers.uploads import FileBody
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ class HttpClient:
         if self._session is None or self._loop is not loop:
             self._loop = loop
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=self._concurrency, ttl_dns_cache=300),
+                connector=aiohttp.TCPConnector(
+                    limit=self._concurrency, ttl_dns_cache=300, keepalive_timeout=IDLE_S
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
             )

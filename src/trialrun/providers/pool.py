@@ -13,8 +13,11 @@ from trialrun.providers.addresses import Origin
 from trialrun.providers.exchange import Connection
 
 CONNECT_TIMEOUT_S = 15.0
-_IDLE_S = 15.0
-"""A server that closes an idle connection does so later than this; the next request must not meet its farewell."""
+IDLE_S = 4.0
+"""Servers that close an idle connection do so after five seconds or later, if they do not say another time; a request
+must not cross their farewell on the way."""
+_CROSSING_S = 1.0
+"""So long before the time that a server says its connections are left alone."""
 _KNOWN_S = 300.0
 
 
@@ -32,7 +35,7 @@ class Pool:
         self._idle: dict[Origin, list[Connection]] = {}
         self._all: set[Connection] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._names = _Names()
+        self._names = Names()
         self._tls: ssl.SSLContext | None = None
 
     async def take(self, origin: Origin, *, timeout_s: float) -> Connection:
@@ -84,10 +87,12 @@ class Pool:
     def _kept(self, origin: Origin) -> Connection | None:
         """The connection that was used last: the others may go on growing old."""
         idle = self._idle.get(origin)
-        oldest = self._loop.time() - _IDLE_S
         while idle:
             connection = idle.pop()
-            if connection.is_open and connection.idle_since >= oldest:
+            idle_s, most_s = self._loop.time() - connection.idle_since, IDLE_S
+            if connection.patience_s is not None:
+                most_s = min(most_s, connection.patience_s - _CROSSING_S)
+            if idle_s < most_s and connection.is_quiet:
                 return connection
             connection.abort()
         return None
@@ -134,26 +139,27 @@ def _without(connections: set[Connection], closed: Connection, _: object) -> Non
     connections.discard(closed)
 
 
-class _Names:
+class Names:
     """The addresses of names, asked for once for all connections that open together."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float, list[str]]] = {}
-        self._asking = asyncio.Lock()
+        self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._asking: dict[str, asyncio.Lock] = {}
 
-    async def of(self, host: str, port: int) -> list[str]:
+    async def of(self, host: str, port: int) -> tuple[str, ...]:
+        """The addresses of this moment, the one that answered last before the others."""
         loop = asyncio.get_running_loop()
-        async with self._asking:
-            until, addresses = self._known.get(host, (0.0, []))
+        async with self._asking.setdefault(host, asyncio.Lock()):
+            until, addresses = self._known.get(host, (0.0, ()))
             if loop.time() >= until:
                 found = await loop.getaddrinfo(host, port, type=1)  # SOCK_STREAM
-                addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+                addresses = tuple(dict.fromkeys(str(info[4][0]) for info in found))
                 self._known[host] = (loop.time() + _KNOWN_S, addresses)
             return addresses
 
     def prefer(self, host: str, address: str) -> None:
-        """This address answered."""
-        _, addresses = self._known[host]
-        if addresses[0] != address:
-            addresses.remove(address)
-            addresses.insert(0, address)
+        """This address answered. It may be one of those that the name had before."""
+        until, addresses = self._known[host]
+        if address in addresses and addresses[0] != address:
+            others = (other for other in addresses if other != address)
+            self._known[host] = (until, (address, *others))
