@@ -60,12 +60,9 @@ def mean_difference(
     difference = mean_of(a) - mean_of(b)
     if len(a) < 2 or len(b) < 2:
         return without_interval(difference, n=n, missing=missing, why="a group has a single value")
-    error_a = deviation_of(a) / math.sqrt(len(a))
-    error_b = deviation_of(b) / math.sqrt(len(b))
-    error = math.hypot(error_a, error_b)
+    error, df = welch_error(a, b)
     if error == 0.0:
         return without_interval(difference, n=n, missing=missing, why="no spread in either group")
-    df = 1.0 / ((error_a / error) ** 4 / (len(a) - 1) + (error_b / error) ** 4 / (len(b) - 1))
     half = t_factor(confidence, df) * error
     return Estimate(
         value=difference,
@@ -118,7 +115,7 @@ def rate_difference(
     )
 
 
-# --- shared with `effects` and `bootstrap` ------------------------------------------------------------------------
+# --- shared with `effects`, `comparisons` and `bootstrap` -------------------------------------------------------------
 
 
 def without_interval(value: float | None, *, n: int, missing: int, why: str) -> Estimate:
@@ -128,6 +125,16 @@ def without_interval(value: float | None, *, n: int, missing: int, why: str) -> 
 
 def named(method: str, confidence: float) -> str:
     return f"{method} {confidence * 100:g} %"
+
+
+def welch_error(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """The standard error of a difference of means, with its degrees of freedom (0 where there is no spread)."""
+    error_a = deviation_of(a) / math.sqrt(len(a))
+    error_b = deviation_of(b) / math.sqrt(len(b))
+    error = math.hypot(error_a, error_b)
+    if error == 0.0:
+        return 0.0, 0.0
+    return error, 1.0 / ((error_a / error) ** 4 / (len(a) - 1) + (error_b / error) ** 4 / (len(b) - 1))
 
 
 def z_factor(confidence: float) -> float:
