@@ -1,6 +1,7 @@
 """What an analysis says of studies whose truth is known, and what it refuses to say."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from tests.behaviour.support import make_plan, run
 from tests.cli.conftest import Trialrun, small, trialrun
 from trialrun.app.analysis.data import Results, results_in
-from trialrun.app.analysis.effects import LEAST, Effect
+from trialrun.app.analysis.effects import LARGE, LEAST, Effect
 from trialrun.app.analysis.files import analyse
 from trialrun.app.analysis.patterns import compared, patterns_of
 from trialrun.app.analysis.report import plain, report
@@ -62,6 +63,88 @@ async def test_a_real_effect_is_found_and_one_that_is_not_there_is_not(tmp_path:
     assert real.p is not None
     assert real.p_adjusted is not None
     assert real.p_adjusted >= real.p
+
+
+async def analysed(
+    folder: Path, value: Callable[[Trial, Lab], object], levels: int, replicates: int
+) -> Results:
+    """A study of one factor and one measure."""
+
+    async def takes(trial: Trial, lab: Lab) -> dict[str, object]:
+        lab.measure("m", value(trial, lab))  # pyright: ignore[reportArgumentType]  # any value, for tests
+        return {}
+
+    names = [f"l{number}" for number in range(levels)]
+    plan = make_plan(
+        folder, takes, factors={"f": {"parties.a.values.f": names}}, replicates=replicates, measures=["m"]
+    )
+    await run(plan)
+    return results_in(plan.folder)
+
+
+async def test_values_that_never_vary_within_a_level_are_all_the_evidence_there_can_be(tmp_path: Path):
+    def fixed(trial: Trial, _: Lab) -> int:
+        return 7 if trial.condition["f"] == "l1" else 3
+
+    [found] = patterns_of(await analysed(tmp_path, fixed, levels=2, replicates=10)).effects
+    assert (found.verdict, found.difference.value, found.difference.low) == ("raises", 4, None)
+    assert found.why == "no interval: no spread in either group"
+    assert found.p_adjusted is not None
+    assert found.p_adjusted < 0.001
+
+
+async def test_values_that_are_all_the_same_are_no_effect(tmp_path: Path):
+    [found] = patterns_of(await analysed(tmp_path, lambda *_: 5, levels=2, replicates=10)).effects
+    assert (found.verdict, found.p) == ("no clear effect", 1)
+
+
+async def test_a_question_can_be_answered_however_many_others_are_asked(tmp_path: Path):
+    def rare(trial: Trial, lab: Lab) -> float:
+        return 100 * (trial.condition["f"] == "l7") + lab.random("m").random()
+
+    found = patterns_of(await analysed(tmp_path, rare, levels=120, replicates=6)).effects
+    assert [each.level for each in found if each.verdict == "raises"] == ["l7"]
+    assert len(found) == 120
+
+
+async def test_large_groups_are_compared_by_a_test_that_takes_no_time(tmp_path: Path):
+    def far(trial: Trial, lab: Lab) -> float:
+        return (trial.condition["f"] == "l1") + lab.random("m").random()
+
+    [found] = patterns_of(await analysed(tmp_path, far, levels=2, replicates=LARGE)).effects
+    assert (found.test, found.verdict) == ("Welch t", "raises")
+
+
+async def test_values_of_several_kinds_have_no_mean_in_common(tmp_path: Path):
+    def several(trial: Trial, _: Lab) -> object:
+        return (True, 7, "many")[trial.replicate % 3]
+
+    found = await analysed(tmp_path, several, levels=2, replicates=9)
+    assert patterns_of(found).effects == ()
+    [each] = statistics_of(found, found.trials).values()
+    assert (each.count, each.mean.value, each.median) == (18, None, None)
+    assert each.mean.method == "no interval: values of several kinds"
+
+
+async def test_the_first_of_many_is_only_called_ahead_of_those_that_it_is_clearly_ahead_of(tmp_path: Path):
+    async def takes(trial: Trial, lab: Lab) -> dict[str, object]:
+        number = int(str(trial.condition["f"])[1:])
+        lab.measure("success", trial.replicate <= (2, 18, 20)[number])
+        return {}
+
+    plan = make_plan(
+        tmp_path, takes, factors={"f": {"parties.a.values.f": ["l0", "l1", "l2"]}}, replicates=20,
+        measures=["success"],
+    )  # fmt: skip
+    await run(plan)
+    found = results_in(plan.folder)
+    patterns = patterns_of(found)
+    assert patterns.best is not None
+    assert patterns.best.variation.number == 3
+    assert [each.number for each in patterns.best.ahead_of] == [1]
+    assert [each.number for each in patterns.best.not_clearly] == [2]
+    assert "clearly ahead of 1 of 2 others" in report(found, patterns)
+    assert "variation 3 is first, and 1 of the others are not clearly behind it" in patterns.notes
 
 
 async def test_few_trials_are_called_not_enough_data_however_far_apart_they_are(tmp_path: Path):

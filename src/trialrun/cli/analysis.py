@@ -43,7 +43,9 @@ def blocks_of(results: Results, patterns: Patterns, written: Sequence[Path]) -> 
         rates.append(("outcome", share(standing.outcome)))
     if patterns.best is not None:
         best = patterns.best
-        rates.append(("leads", one_line(f"{best.variation.description}, by {best.by}", 120)))
+        others = len(best.ahead_of) + len(best.not_clearly)
+        rates.append(("first", one_line(f"{best.variation.description}, by {best.by}", 120)))
+        rates.append(("", f"clearly ahead of {len(best.ahead_of)} of {others} others"))
     blocks += [Pairs(rates), GAP, _measures(results), GAP, *_effects(patterns.effects)]
     if patterns.failure_modes:
         rows = [(f"{mode.trials:,} ×", one_line(mode.reason, 160)) for mode in patterns.failure_modes[:6]]

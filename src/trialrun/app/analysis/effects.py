@@ -1,7 +1,7 @@
 """What each level of each factor does to each measure, compared with the other levels of that factor.
 
-E1. Every effect comes with its interval and how it was made; p-values are adjusted for all questions that are asked
-    of one measure (Holm).
+E1. Every effect comes with its interval and how it was made, or why it has none; p-values are adjusted for all
+    questions that are asked of one measure (Holm).
 E2. Where the data cannot carry a claim, the verdict says so and why. No effect is never claimed from few trials.
 """
 
@@ -9,18 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trialrun.app.analysis.data import Results, TrialRow
+from trialrun.app.analysis.data import Results, Value
 from trialrun.core import chance
 from trialrun.core.catalogue import Better
 from trialrun.core.study import Factor
-from trialrun.stats.comparisons import Comparison, fisher_exact, holm, permutation_test
+from trialrun.stats.comparisons import Comparison, fisher_exact, holm, permutation_test, welch_test
 from trialrun.stats.intervals import Estimate, mean_difference, rate_difference
+from trialrun.stats.summary import summarise
 
 Verdict = Literal["raises", "lowers", "no clear effect", "not enough data"]
 LEAST = 5
 """So many values on each side are needed for a claim of any kind."""
 LEVEL = 0.05
-_DRAWS = 2_000
+LARGE = 100
+"""With so many values on each side Welch's t says what a permutation says, and its cost does not grow."""
+_DRAWS, _DRAWS_PER_QUESTION, _RARE = 2_000, 200, 0.005
+"""A drawn p-value is never below 1 in the draws: with many questions, those that chance seldom answers need more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +44,7 @@ class Effect:
     test: str
     verdict: Verdict
     why: str
-    """Of `not enough data`: what is missing."""
+    """Of `not enough data`: what is missing. Of a claim without an interval: why it has none."""
     better: Better | None
 
     @property
@@ -56,16 +60,20 @@ def effects_of(results: Results) -> list[Effect]:
     done = results.done
     found: list[Effect] = []
     for measure in results.measures:
-        if all(isinstance(trial.values[measure], str | None) for trial in done) and done:
-            continue  # texts have shares and no mean
-        family = [
-            _effect(results, done, measure, factor, level)
-            for factor in results.study.factors
-            for level in _levels(factor)
-        ]
+        if not _has_means([trial.values[measure] for trial in done]):
+            continue
+        asked = [(factor, level) for factor in results.study.factors for level in _levels(factor)]
+        most = max(_DRAWS, _DRAWS_PER_QUESTION * len(asked))
+        family = [_effect(results, measure, factor, level, most) for factor, level in asked]
         adjusted = holm([effect.p for effect in family])
         found += [_judged(replace(effect, p_adjusted=p)) for effect, p in zip(family, adjusted, strict=True)]
     return found
+
+
+def _has_means(values: Sequence[Value]) -> bool:
+    """Texts have shares and no mean, and values of several kinds have nothing in common."""
+    kind = summarise(values).kind
+    return kind in ("number", "truth", "nothing")
 
 
 def _levels(factor: Factor) -> list[str]:
@@ -74,13 +82,14 @@ def _levels(factor: Factor) -> list[str]:
     return labels[1:] if len(labels) == 2 else labels if len(labels) > 2 else []
 
 
-def _effect(results: Results, done: Sequence[TrialRow], measure: str, factor: Factor, level: str) -> Effect:
+def _effect(results: Results, measure: str, factor: Factor, level: str, most: int) -> Effect:
+    done = results.done
     ours = [trial.values[measure] for trial in done if trial.levels.get(factor.name) == level]
     rest = [trial.values[measure] for trial in done if trial.levels.get(factor.name) != level]
     known = [value for value in (*ours, *rest) if value is not None]
     is_truth = bool(known) and all(isinstance(value, bool) for value in known)
     key = chance.derive(results.study.key, "analysis", f"{measure}/{factor.name}/{level}")
-    difference, tested = _truths(ours, rest) if is_truth else _numbers(ours, rest, key)
+    difference, tested = _truths(ours, rest) if is_truth else _numbers(ours, rest, key, most)
     others = [each.label for each in factor.levels if each.label != level]
     return Effect(
         measure=measure,
@@ -108,9 +117,17 @@ def _truths(ours: Sequence[object], rest: Sequence[object]) -> tuple[Estimate, C
     )
 
 
-def _numbers(ours: Sequence[object], rest: Sequence[object], key: bytes) -> tuple[Estimate, Comparison]:
+def _numbers(
+    ours: Sequence[object], rest: Sequence[object], key: bytes, most: int
+) -> tuple[Estimate, Comparison]:
     first, second = ([_number(value) for value in values] for values in (ours, rest))
-    return mean_difference(first, second), permutation_test(first, second, key=key, draws=_DRAWS)
+    difference = mean_difference(first, second)
+    if min(_there(ours), _there(rest)) >= LARGE and difference.low is not None:
+        return difference, welch_test(first, second)
+    tested = permutation_test(first, second, key=key, draws=_DRAWS)
+    if most > _DRAWS and tested.p is not None and tested.p <= _RARE:
+        tested = permutation_test(first, second, key=key, draws=most)
+    return difference, tested
 
 
 def _number(value: object) -> float | None:
@@ -122,12 +139,14 @@ def _there(values: Sequence[object]) -> int:
 
 
 def _judged(effect: Effect) -> Effect:
-    value, low = effect.difference.value, effect.difference.low
+    value = effect.difference.value
     if min(effect.n) < LEAST:
         why = f"{effect.n[0]} and {effect.n[1]} values; {LEAST} on each side are needed"
         return replace(effect, verdict="not enough data", why=why)
-    if value is None or low is None or effect.p_adjusted is None:
+    if value is None or effect.p_adjusted is None:
         return replace(effect, verdict="not enough data", why=effect.difference.method)
+    # Where every value is that of its level there is no spread for an interval, and yet all the evidence for a claim.
+    why = effect.difference.method if effect.difference.low is None else ""
     if effect.p_adjusted >= LEVEL:
-        return replace(effect, verdict="no clear effect")
-    return replace(effect, verdict="raises" if value > 0 else "lowers")
+        return replace(effect, verdict="no clear effect", why=why)
+    return replace(effect, verdict="raises" if value > 0 else "lowers", why=why)

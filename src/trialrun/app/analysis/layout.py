@@ -67,6 +67,8 @@ def patterns_data(found: Patterns) -> Data:
             "success_rate": found.best.standing.completion.value,
             "description": found.best.variation.description,
             "by": found.best.by,
+            "clearly_ahead_of": [each.number for each in found.best.ahead_of],
+            "not_clearly_ahead_of": [each.number for each in found.best.not_clearly],
             **_rates(found.best.standing),
         },
         "cost_efficiency": [_efficiency(each) for each in found.efficiency],

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from trialrun.app.analysis.data import Results, TrialRow, Variation
-from trialrun.app.analysis.effects import Effect, effects_of
+from trialrun.app.analysis.effects import LEAST, LEVEL, Effect, effects_of
 from trialrun.app.analysis.statistics import Cost, Standing, Statistics, cost_of, measured, standing_of
 from trialrun.core.catalogue import Better
+from trialrun.stats.comparisons import fisher_exact
+from trialrun.stats.intervals import Estimate
 
 _MOST_TRIALS = 10
 
@@ -51,6 +53,10 @@ class Best:
     by: str
     """`success`, or `completion` where nothing says what success is."""
     standing: Standing
+    ahead_of: tuple[Variation, ...]
+    """Those that it leads by more than chance, the many pairs that it was chosen from allowed for."""
+    not_clearly: tuple[Variation, ...]
+    """Those whose distance from it may be chance."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,19 +142,42 @@ def _failure_modes(broken: Sequence[TrialRow]) -> list[FailureMode]:
 
 
 def _best(results: Results) -> Best | None:
-    """The one variation with the highest rate; None if several share it or none has one."""
+    """The one variation with the highest rate; None if several share it or none has one.
+
+    Of several variations one is always first. So each of the others is tested against it, and every p-value counts as
+    one of all the pairs that there are (Bonferroni): the first was chosen after looking at them.
+    """
     by = "completion" if results.outcome is None else results.outcome
-    found = [(each, standing_of(results, each)) for each in results.variations]
-    rates = [
-        (rate, each, standing)
-        for each, standing in found
-        if (rate := (standing.completion if standing.outcome is None else standing.outcome).value) is not None
-    ]
-    top = max((rate for rate, _, _ in rates), default=None)
-    leaders = [(each, standing) for rate, each, standing in rates if rate == top]
+    standings = [(each, standing_of(results, each)) for each in results.variations]
+    rates = [(each, standing, standing.completion if standing.outcome is None else standing.outcome)
+             for each, standing in standings]  # fmt: skip
+    there = [(each, standing, rate) for each, standing, rate in rates if rate.value is not None]
+    top = max((rate.value or 0.0 for _, _, rate in there), default=None)
+    leaders = [found for found in there if found[2].value == top]
     if len(leaders) != 1 or len(results.variations) < 2:
         return None
-    return Best(variation=leaders[0][0], by=by, standing=leaders[0][1])
+    first, standing, rate = leaders[0]
+    pairs = len(there) * (len(there) - 1) // 2
+    ahead = {each.number for each, _, other in there if each != first and _is_above(rate, other, pairs)}
+    others = [each for each in results.variations if each != first]
+    return Best(
+        variation=first,
+        by=by,
+        standing=standing,
+        ahead_of=tuple(each for each in others if each.number in ahead),
+        not_clearly=tuple(each for each in others if each.number not in ahead),
+    )
+
+
+def _is_above(rate: Estimate, other: Estimate, pairs: int) -> bool:
+    if min(rate.n, other.n) < LEAST:
+        return False
+    p = fisher_exact(_count(rate), rate.n, _count(other), other.n).p
+    return p is not None and p * pairs < LEVEL
+
+
+def _count(rate: Estimate) -> int:
+    return round((rate.value or 0.0) * rate.n)
 
 
 def _efficiency(results: Results) -> list[Efficiency]:
@@ -194,6 +223,16 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
     if undirected and results.study.factors:
         notes.append(
             f"no direction is declared for {', '.join(undirected)}: an effect on it is neither good nor bad"
+        )
+    if best is not None and best.not_clearly:
+        notes.append(
+            f"variation {best.variation.number} is first, and {len(best.not_clearly)} of the others are not clearly "
+            "behind it"
+        )
+    asked = len({effect.measure for effect in effects})
+    if asked > 1:
+        notes.append(
+            f"{asked} measures were asked about, each for itself: of many clear effects a few may be chance"
         )
     if len(results.variations) > 1 and best is None and standing.done:
         notes.append("no variation leads: several share the highest rate")

@@ -58,12 +58,9 @@ def _overall(results: Results, patterns: Patterns) -> Iterator[str]:
     if patterns.best is not None:
         best = patterns.best
         rate = best.standing.outcome or best.standing.completion
-        rows.append(
-            (
-                "Leading variation",
-                f"{best.variation.number} ({best.variation.description}) by {best.by}: {share(rate)}",
-            )
-        )
+        lead = f"{best.variation.number} ({best.variation.description}) by {best.by}: {share(rate)}"
+        clear = f"clearly ahead of {len(best.ahead_of)} of {len(results.variations) - 1} others"
+        rows.append(("First variation", f"{lead}; {clear}"))
     yield from ("## Overall", "")
     yield from table(("", ""), rows)
     yield from (_READING, "")

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from trialrun.app.analysis.data import Results, TrialRow, Value, Variation
 from trialrun.core.catalogue import Better
-from trialrun.stats.intervals import Estimate, mean_interval, rate_interval
+from trialrun.stats.intervals import Estimate, mean_interval, rate_interval, without_interval
 from trialrun.stats.moments import deviation_of, numbers_in, quantile_of
 from trialrun.stats.summary import Label, Summary, summarise
 
@@ -69,9 +69,10 @@ def statistics_of(results: Results, trials: Iterable[TrialRow]) -> dict[str, Sta
 
 
 def measured(name: str, values: Sequence[Value], better: Better | None = None) -> Statistics:
-    """What these values say; None is missing, and never 0."""
+    """What these values say; None is missing, and never 0. Values of several kinds have no mean in common."""
     summary = summarise(values)
-    plain = [float(value) for value in values if isinstance(value, int | float)]
+    is_mixed = summary.kind == "mixed"
+    plain = [] if is_mixed else [float(value) for value in values if isinstance(value, int | float)]
     numbers = sorted(numbers_in(plain))
     missing = len(values) - len(numbers)
     return Statistics(
@@ -79,7 +80,9 @@ def measured(name: str, values: Sequence[Value], better: Better | None = None) -
         better=better,
         count=summary.n,
         missing=summary.missing,
-        mean=_mean(summary, numbers, missing),
+        mean=without_interval(None, n=0, missing=summary.missing, why="values of several kinds")
+        if is_mixed
+        else _mean(summary, numbers, missing),
         median=quantile_of(numbers, 0.5) if numbers else None,
         minimum=numbers[0] if numbers else None,
         maximum=numbers[-1] if numbers else None,
