@@ -149,6 +149,42 @@ async def test_a_raising_procedure_fails_its_own_trial_and_no_other(tmp_path: Pa
     assert failed.spent_usd > 0, "what the failed trial paid for is counted"
 
 
+class Rude(BaseException):
+    """What a library raises that means to be caught by nobody."""
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(0), GeneratorExit(), Rude("go away")], ids=lambda e: type(e).__name__
+)
+@pytest.mark.parametrize("place", ["procedure", "branch", "act"])
+async def test_a_procedure_that_wants_to_end_the_program_fails_its_own_trial_and_no_other(
+    tmp_path: Path, error: BaseException, place: str
+) -> None:
+    async def leave(*_: object) -> None:
+        raise error
+
+    async def rude(trial: Trial, lab: Lab) -> dict[str, object]:
+        await lab.ask("a", "Well?")
+        if trial.condition["mood"] == "wild":
+            match place:
+                case "procedure":
+                    await leave()
+                case "branch":
+                    await lab.together(leave, lambda branch: branch.ask("a", "And you?"))
+                case _:
+                    await lab.act("leave", leave)
+        return {"fine": True}
+
+    plan = make_plan(tmp_path, rude)
+    ran = await run(plan)
+    assert ran.exit is Exit.SOME_FAILED
+    by_status = sorted((state.status, state.levels["mood"]) for state in states(plan).values())
+    assert by_status == [("done", "calm")] * 2 + [("failed", "wild")] * 2
+    failed = next(state for state in states(plan).values() if state.status == "failed")
+    assert type(error).__name__ in failed.reason
+    assert "test_procedures.py:" in failed.reason
+
+
 async def test_a_retried_trial_keeps_its_paid_calls_and_goes_on(tmp_path: Path) -> None:
     is_mended = False
 

@@ -1,18 +1,50 @@
 """Runs asynchronous work to its end for a caller that is not: a script, a thread, a notebook with its own loop.
 
-Ctrl-C lets calls in flight settle, and only then raises KeyboardInterrupt; a second one stops at once.
+Ctrl-C lets calls in flight settle, and only then raises KeyboardInterrupt; a second one stops at once. What a procedure
+leaves running, and does not want to end, is left behind and keeps nobody waiting.
 """
 
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from trialrun.app.running import Control
 
 T = TypeVar("T")
+_GRACE_S = 1.0
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` for work that runs procedures: it waits for no task that swallows its cancellation."""
+    return asyncio.run(_alone(work))
+
+
+async def _alone(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    finally:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        if others:
+            _, stubborn = await asyncio.wait(others, timeout=_GRACE_S)
+            _leave_behind(stubborn)
+
+
+def _leave_behind(tasks: "set[asyncio.Task[Any]]") -> None:
+    """Keep the end of the loop from waiting for these tasks, and the end of the process from resuming them: each would
+    get a GeneratorExit when it is collected, and swallow that too. What a daemon thread holds is never collected."""
+    for task in tasks:
+        asyncio.tasks._unregister_task(task)  # private in name only, and documented
+    if tasks:
+        threading.Thread(target=_hold, args=(tasks,), name="trialrun-left-behind", daemon=True).start()
+
+
+def _hold(_tasks: object) -> None:
+    threading.Event().wait()
 
 
 def waited_for(work: Callable[[], Awaitable[T]], control: Control | None = None) -> T:
@@ -20,7 +52,7 @@ def waited_for(work: Callable[[], Awaitable[T]], control: Control | None = None)
     control = control or Control()
     is_main = threading.current_thread() is threading.main_thread()
     result = (
-        asyncio.run(_interruptible(work, control))
+        run_to_end(_interruptible(work, control))
         if is_main and not _has_loop()
         else _in_thread(work, control)
     )
@@ -61,7 +93,7 @@ def _in_thread(work: Callable[[], Awaitable[T]], control: Control) -> T | None:
 
     def body() -> None:
         try:
-            outcome.append(asyncio.run(told()))
+            outcome.append(run_to_end(told()))
         except BaseException as error:  # noqa: BLE001  # handed over to the thread that waits
             failure.append(error)
 

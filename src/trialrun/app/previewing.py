@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trialrun.app.clock import SystemClock
 from trialrun.app.lanes import Lanes
 from trialrun.app.studies import Plan, last_declared
-from trialrun.app.walking import MOST_WALKED, Walked, refuse_broken_walks, refuse_dead_factors, walk_all
+from trialrun.app.walking import MOST_WALKED, Walked, refuse_dead_factors, walk_all
 from trialrun.core.calls import Message, Request
 from trialrun.core.errors import StoreError
 from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of, mean_of, scaled
@@ -39,7 +39,6 @@ class Preview:
 async def preview(plan: Plan, prices: PriceBook) -> Preview:
     """Walk the study and add up. Raises StudyMistakes for dead factors and for procedures that fail anyway."""
     walked = await walk_all(plan, prices)
-    refuse_broken_walks(plan, walked)
     refuse_dead_factors(plan, walked)
     one = mean_of([estimate_of(each.short, each.long) for each in walked])
     judged = [_judge_calls(each.short) for each in walked] + [_judge_calls(each.long) for each in walked]

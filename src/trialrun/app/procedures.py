@@ -145,7 +145,7 @@ def _module(path: Path) -> ModuleType:
         sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"the procedure file cannot be loaded: {type(error).__name__}: {error}",
             where=str(path),

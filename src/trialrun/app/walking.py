@@ -152,12 +152,26 @@ def _traces(facts: Iterable[f.Fact]) -> list[object]:
 
 
 async def walk_all(plan: Plan, prices: PriceBook) -> list[Walked]:
-    """Walk every condition, or, of very many, the first ones in the random order of the study."""
+    """Walk every condition, or, of very many, the first ones in the random order of the study.
+
+    The first walk that fails ends it: a procedure that hangs takes the whole time limit of a walk each time.
+    """
     walked: list[Walked] = []
     for condition in sample_of(plan, MOST_WALKED):
-        short = await walk(plan, condition, prices, quantile=SHORT)
-        long = await walk(plan, condition, prices, quantile=LONG)
-        walked.append(Walked(condition=condition, short=short, long=long))
+        walks = [await _sound_walk(plan, condition, prices, quantile) for quantile in (SHORT, LONG)]
+        walked.append(Walked(condition=condition, short=walks[0], long=walks[1]))
+    return walked
+
+
+async def _sound_walk(plan: Plan, condition: Condition, prices: PriceBook, quantile: float) -> Walk:
+    """A procedure that fails with rehearsed replies would fail with paid ones."""
+    walked = await walk(plan, condition, prices, quantile=quantile)
+    if walked.stopped_at and not walked.stopped_at.startswith(("act:", "human:")):
+        what = (
+            f"a trial of ({condition.title}) fails already in a walk without any model: {walked.stopped_at}"
+        )
+        fix = "correct the procedure, its settings or its prompts"
+        raise StudyMistakes((Mistake(what=what, file=plan.file, fix=fix),))
     return walked
 
 
@@ -209,20 +223,3 @@ def _dead(plan: Plan, differing: Sequence[str], one: Condition, other: Condition
         source=source.text_of(line),
         fix=f"make {values} reach a prompt or a setting that the procedure uses, or remove {factors}",
     )
-
-
-def refuse_broken_walks(plan: Plan, walked: Sequence[Walked]) -> None:
-    """A procedure that fails with rehearsed replies would fail with paid ones."""
-    for each in walked:
-        stopped_at = each.short.stopped_at or each.long.stopped_at
-        if stopped_at and not stopped_at.startswith(("act:", "human:")):
-            raise StudyMistakes(
-                (
-                    Mistake(
-                        what=f"a trial of ({each.condition.title}) fails already in a walk without any model: "
-                        f"{stopped_at}",
-                        file=plan.file,
-                        fix="correct the procedure, its settings or its prompts",
-                    ),
-                )
-            )

@@ -54,8 +54,12 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 def _failed(screen: Screen, error: BaseException) -> int:
     match error:
+        case SystemExit(code=int(code)) if code:
+            return code
         case SystemExit():
-            return error.code if isinstance(error.code, int) else int(Exit.BUG)
+            what = "something in a procedure's own tasks ended the program with `sys.exit`"
+            fix = "nothing settled is lost; let a procedure end by returning, and run again"
+            return _report(screen, what, fix=fix, code=Exit.INTERRUPTED)
         case click.exceptions.Exit():
             return error.exit_code
         case click.Abort() | KeyboardInterrupt():

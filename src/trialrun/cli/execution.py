@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from trialrun.app.advice import Step
 from trialrun.app.exits import Exit
 from trialrun.app.live import Live
+from trialrun.app.loops import run_to_end
 from trialrun.app.previewing import preview_of_news
 from trialrun.app.rehearsals import set_aside
 from trialrun.app.running import Control, Options, Ran, Session, run_study
@@ -23,7 +24,7 @@ def carried_out(
 ) -> Shown:
     """Run the study, and show where it stands then, with what the user may do next."""
     screen.folder = plan.folder
-    ran = asyncio.run(_announced(screen, plan, options))
+    ran = run_to_end(_announced(screen, plan, options))
     if ran is None:
         return shown(plan.folder, named, exit_=Exit.INTERRUPTED, steps=steps)
     return shown(plan.folder, named, exit_=ran.exit, error=ran.stopped_by, steps=steps)

@@ -6,7 +6,7 @@ L2. What comes back is in the journal before the procedure sees it. The journal 
 
 import random
 import traceback
-from asyncio import TaskGroup, timeout
+from asyncio import CancelledError, TaskGroup, timeout
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -28,6 +28,15 @@ from trialrun.engine.sitting import Sitting
 
 T = TypeVar("T")
 _UNGIVEN: Any = object()
+PASSING: tuple[type[BaseException], ...] = (
+    CancelledError,
+    KeyboardInterrupt,
+    e.KernelBug,
+    e.Parked,
+    e.Drained,
+)
+"""What only comes through a procedure, on its way to somebody else. All else that it raises is a failure of its own:
+`sys.exit()` in one trial must not end the process that runs the others."""
 
 
 class StudyLab:
@@ -188,9 +197,9 @@ class StudyLab:
         """What comes of doing it. That it raised is a fact too: it is over, and a procedure may go on without it."""
         try:
             return await do()
-        except (e.StudyStop, e.StoreError):
+        except (*PASSING, e.StudyStop, e.StoreError):
             raise
-        except Exception as error:
+        except BaseException as error:
             what = f"the act `{name}` failed: {raised_by(error, __file__)}"
             self._sitting.write(f.ActEnded(at=address, name=name, error=what))
             await self._sitting.journal.commit()
@@ -331,14 +340,17 @@ class StudyLab:
 async def _caught(branch: Callable[[StudyLab], Awaitable[T]], lab: StudyLab) -> T | BaseException:
     try:
         return await branch(lab)
-    except (Exception, e.Parked, e.Drained) as error:  # noqa: BLE001 - it is raised again when all have ended
+    except (CancelledError, KeyboardInterrupt, e.KernelBug):
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is raised again when all have ended
         return error
 
 
 def _urgency(error: BaseException) -> int:
     """Which of several errors speaks for all: what stops the study before what fails the trial before waiting."""
-    ranks: tuple[type[BaseException], ...] = (e.Drained, e.StoreError, e.StudyStop, Exception, e.Parked)
-    return next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
+    ranks: tuple[type[BaseException], ...] = (e.Drained, e.StoreError, e.StudyStop)
+    failing = len(ranks) + isinstance(error, e.Parked)
+    return next((rank for rank, kind in enumerate(ranks) if isinstance(error, kind)), failing)
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -351,7 +363,7 @@ def _plain(value: Any, where: str) -> Any:
         ) from error
 
 
-def raised_by(error: Exception, own_file: str) -> str:
+def raised_by(error: BaseException, own_file: str) -> str:
     """The exception of somebody else's code, with the line that raised it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != own_file]
     where = f" at {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno}" if frames else ""

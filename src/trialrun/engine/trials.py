@@ -2,7 +2,7 @@
 
 T1. A trial is finished only when everything that it recorded is durable before it.
 T2. What ends a trial from outside (budget, quota, a stop, parking) leaves it unfinished, never failed.
-T3. An exception of a procedure fails that trial alone. An error of ours is not caught here: it stops the run.
+T3. Whatever a procedure raises fails that trial alone. An error of ours is not caught here: it stops the run.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core.ports import Outcome, Procedure
 from trialrun.core.study import Trial
-from trialrun.engine.lab import StudyLab, raised_by
+from trialrun.engine.lab import PASSING, StudyLab, raised_by
 from trialrun.engine.sitting import Sitting
 
 GRACE_S = 5.0
@@ -46,7 +46,12 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
 
 
 async def _procedure(procedure: Procedure, trial: Trial, lab: StudyLab) -> Outcome:
-    outcome = outcome_of(await procedure.run(trial, lab))
+    try:
+        outcome = outcome_of(await procedure.run(trial, lab))
+    except (*PASSING, Exception):
+        raise
+    except BaseException as error:
+        raise e.ProcedureError(raised_by(error, __file__), fix="return, or raise an Exception") from error
     lab.take_measures()
     return outcome
 

@@ -37,17 +37,16 @@ def command(
     Every condition is walked once with short and once with long replies of a built-in model. That finds mistakes that
     reading does not: a factor that changes nothing, a procedure that fails.
     """
-    import asyncio
-
     from trialrun.app.clock import SystemClock
     from trialrun.app.lanes import Lanes
+    from trialrun.app.loops import run_to_end
     from trialrun.app.previewing import preview
     from trialrun.app.studies import load
     from trialrun.cli.preview import blocks_of, data_of
 
     flags = options.flags(sets=sets, replicates=replicates, budget=budget, seed=seed, open_trials=open_trials)
     plan = load(study, lane=lane, overrides=flags(study))
-    found = asyncio.run(preview(plan, Lanes(plan, SystemClock()).prices))
+    found = run_to_end(preview(plan, Lanes(plan, SystemClock()).prices))
     return Shown(
         data=data_of(found, with_prompts=prompts, with_trials=is_list) if screen.as_json else {},
         blocks=lambda: blocks_of(found, str(study), with_prompts=prompts, with_trials=is_list),

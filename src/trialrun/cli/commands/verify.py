@@ -18,10 +18,9 @@ def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
 
     The exit code is 0 when everything that could be compared is the same, and 10 when something differs.
     """
-    import asyncio
-
     from trialrun.app.existing import plan_of_results
     from trialrun.app.exits import Exit
+    from trialrun.app.loops import run_to_end
     from trialrun.app.verifying import verify
     from trialrun.cli import amounts
     from trialrun.cli.blocks import GAP, Block, Column, Line, Table
@@ -29,7 +28,7 @@ def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
 
     plan = plan_of_results(study, lane=lane)
     screen.folder = plan.folder
-    found = asyncio.run(verify(plan))
+    found = run_to_end(verify(plan))
 
     def blocks() -> list[Block]:
         same = found.trials - len({each.trial for each in found.differences})
