@@ -49,6 +49,10 @@ def test_what_people_read_is_in_the_order_of_the_file(trialrun: Trialrun, small:
 def test_a_plan_lists_every_trial_in_planned_order(trialrun: Trialrun, small: str):
     listed = trialrun("plan", small, "--list", "--json").json["planned"]
     assert [each["planned"] for each in listed] == [1, 2, 3, 4, 5, 6]
+    trialrun("rehearse", small, "-q")
+    rows = csv.DictReader(trialrun("export", small, "--table", "trials", "--out", "-").out.splitlines())
+    assert {row["trial"] for row in rows} == {each["trial"] for each in listed}
+    assert listed[0]["trial"] in trialrun("plan", small, "--list").out
     assert [each["block"] for each in listed] == [1, 1, 2, 2, 3, 3]
     lines = [line for line in trialrun("plan", small, "--list").out.splitlines() if "block" in line]
     assert len(lines) == 6

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.cli.conftest import Trialrun
+from trialrun.app.exits import Exit
 
 
 def test_the_command_writes_a_file_that_a_second_study_takes_its_questions_from(
@@ -45,3 +46,18 @@ measures: [first, flipped]
         trialrun("select", "screen.yaml", "--factor", "question", "--if", "flipped > 0", "--only", "x").exit
         == 2
     )
+
+
+def test_a_rule_that_can_hold_for_nothing_is_refused(trialrun: Trialrun, small: str):
+    trialrun("rehearse", small, "-q")
+    for rule, what, fix in (
+        ("pleasd > 0.5", "no trial has the measure `pleasd`", "did you mean `pleased`?"),
+        ("pleased > 0.5", "`pleased` has labels and no numbers", "`pleased="),
+    ):
+        said = trialrun("select", small, "--factor", "manner", "--if", rule, "--out", "taken.yaml")
+        assert said.exit == Exit.USAGE
+        assert what in said.err
+        assert fix in said.err
+        assert not Path("taken.yaml").exists()
+    held = trialrun("select", small, "--factor", "manner", "--if", "pleased=yes >= 0", "--json")
+    assert held.json["taken"] == ["warm", "cool"]

@@ -36,7 +36,7 @@ async def plan_fork(
         raise UsageError(
             f"there is no trial `{source}` in this study",
             where=str(plan.folder),
-            fix="`trialrun export STUDY --table trials` lists them",
+            fix="`trialrun plan STUDY --list` lists them",
         )
     if turn < 1 or turn > state.turns + 1:
         raise UsageError(

@@ -102,6 +102,10 @@ def select(
         chosen = _factor_of(study, factor)
         _check_only(study, only or {})
         values = _values(archive, factor, {rule.measure for rule in wanted}, only or {})
+        for rule in wanted:
+            _check_rule(
+                rule, [value for of_level in values.values() for value in of_level[rule.measure]], archive
+            )
     verdicts = {level.label: _verdict(wanted, values.get(level.label, {})) for level in chosen.levels}
     taken = [level for level in chosen.levels if verdicts[level.label]]
     return Selection(
@@ -115,6 +119,23 @@ def select(
         text=_head(study, declared.lane, factor, wanted, only or {})
         + write_yaml([_entry(level) for level in taken]),
     )
+
+
+def _check_rule(rule: Rule, values: Sequence[object], archive: Archive) -> None:
+    """A rule about nothing that was measured, or about a label as if it were a number, would take no level at all."""
+    known = [value for value in values if value is not None]
+    if values and not known:
+        names = {row.name for row in archive.measures()}
+        names |= {name for state in archive.trials("done") for name in state.values}
+        if rule.measure not in names:
+            fix = pick(rule.measure, sorted(names), otherwise="use what was measured")
+            raise UsageError(f"no trial has the measure `{rule.measure}`", fix=fix)
+    labels = [value for value in known if isinstance(value, str)]
+    if rule.label is None and labels and len(labels) == len(known):
+        raise UsageError(
+            f"`{rule.measure}` has labels and no numbers",
+            fix=f"compare the share of one: `{rule.measure}={labels[0][:40]} {rule.sign} {rule.number:g}`",
+        )
 
 
 def _verdict(rules: Sequence[Rule], values: Mapping[str, Sequence[object]]) -> bool | None:

@@ -13,6 +13,7 @@ from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table, Verbatim
 from trialrun.cli.defuse import one_line
 from trialrun.core.design import Schedule
 from trialrun.core.discounts import BATCH_RULES
+from trialrun.core.identity import trial_id
 from trialrun.core.plan import Estimate, Range
 
 _MOST_LEVELS = 12
@@ -171,6 +172,7 @@ def data_of(found: Preview, *, with_prompts: bool, with_trials: bool) -> dict[st
             {
                 "planned": slot.planned,
                 "block": slot.block,
+                "trial": trial_id(slot.condition.id, slot.replicate),
                 "condition": slot.condition.id,
                 "replicate": slot.replicate,
                 "levels": slot.condition.labels,
@@ -250,7 +252,12 @@ def _trials(found: Preview) -> Iterator[Block]:
     yield Line("trials in planned order", "title")
     slots = iter(Schedule(found.plan.study, found.plan.design))
     while page := list(islice(slots, _PAGE)):
-        rows = [f"{slot.planned:>8}  block {slot.block:<5}  {slot.condition.title}" for slot in page]
+        ids = [trial_id(slot.condition.id, slot.replicate) for slot in page]
+        wide = max(map(len, ids))
+        rows = [
+            f"{slot.planned:>8}  block {slot.block:<5}  {id_:<{wide}}  {slot.condition.title}"
+            for slot, id_ in zip(page, ids, strict=True)
+        ]
         yield Verbatim("\n".join(rows))
 
 
