@@ -337,3 +337,9 @@ def test_a_prompt_that_is_far_too_long_is_said_to_be_that(trialrun: Trialrun, sm
     assert said.exit == Exit.USAGE
     assert "the prompt of `host` is longer than 2,000,000 characters" in said.err
     assert "give the value" not in said.err
+
+
+def test_replicates_beyond_the_plan_are_told(trialrun: Trialrun, small: str):
+    trialrun("rehearse", small, "-q")
+    out = trialrun("rehearse", small, "-q", "--replicates", "1").out
+    assert "2 of 2 trials done, and 4 beyond the planned replicates, which count in the table" in out

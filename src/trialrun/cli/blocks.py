@@ -12,7 +12,6 @@ from trialrun.cli.defuse import defused, width_of
 Style = Literal["", "title", "loud", "dim", "good", "bad", "error", "added", "removed"]
 Align = Literal["left", "right"]
 _GAP = "  "
-_DRAWN_GAP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,32 @@ def natural_width(table: Table, prose: int = 30) -> int:
     for place, column in enumerate(table.columns):
         lines = [line for row in table.rows for line in defused(row[place]).split("\n")]
         widest = max(map(width_of, [defused(column.title), *lines]))
-        needed += _DRAWN_GAP + (min(widest, prose) if column.is_prose else widest)
-    return needed - _DRAWN_GAP
+        needed += len(_GAP) + (min(widest, prose) if column.is_prose else widest)
+    return needed - len(_GAP)
+
+
+def fitting(table: Table, width: int) -> list[Table] | None:
+    """The table as several, one below the other, each with the columns that say what a row is: so what is compared still
+    stands in one column. None where that does not help."""
+    if natural_width(table) <= width:
+        return [table]
+    many = len(table.columns)
+    own = next((place for place in range(many) if table.columns[place].align == "right"), 1) or 1
+    parts: list[list[int]] = []
+    for place in range(own, many):
+        if parts and natural_width(_part(table, own, [*parts[-1], place])) <= width:
+            parts[-1].append(place)
+        elif natural_width(_part(table, own, [place])) <= width:
+            parts.append([place])
+        else:
+            return None
+    return [_part(table, own, places) for places in parts] if len(table.rows) > 2 else None
+
+
+def _part(table: Table, own: int, places: Sequence[int]) -> Table:
+    """Of a table the first `own` columns, and these."""
+    wanted = [*range(own), *places]
+    return Table([table.columns[at] for at in wanted], [[row[at] for at in wanted] for row in table.rows])
 
 
 def plain(block: Block) -> list[str]:

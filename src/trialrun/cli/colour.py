@@ -3,7 +3,7 @@
 Texts go in as `Text`, never as markup, and defused: what a model wrote is shown, not obeyed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from rich import box
@@ -13,7 +13,7 @@ from rich.style import Style as RichStyle
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from trialrun.cli.blocks import Block, Line, Pairs, Style, Table, Verbatim, natural_width
+from trialrun.cli.blocks import Block, Line, Pairs, Style, Table, Verbatim, fitting
 from trialrun.cli.defuse import defused, width_of
 
 _STYLES: dict[Style, str] = {
@@ -59,7 +59,8 @@ def drawn(block: Block, width: int) -> RenderableType:
         case Pairs():
             return _commands(block, width) if block.are_commands else _pairs(block)
         case Table():
-            return _table(block) if natural_width(block) <= width else _records(block)
+            parts = fitting(block, width)
+            return _tables(parts) if parts else _records(block)
 
 
 def safe(text: str, style: str | RichStyle = "") -> Text:
@@ -104,8 +105,16 @@ def _commands(block: Pairs, width: int) -> RenderableType:
     return Group(*lines)
 
 
+def _tables(parts: Sequence[Table]) -> RenderableType:
+    drawn_parts: list[RenderableType] = []
+    for part in parts:
+        drawn_parts += [*([Text()] if drawn_parts else []), _table(part)]
+    return Group(*drawn_parts)
+
+
 def _table(table: Table) -> RenderableType:
-    drawn_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    # No padding on the left: what divides columns is two wide, as in a pipe.
+    drawn_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for column in table.columns:
         drawn_table.add_column(
             safe(column.title),

@@ -199,6 +199,9 @@ def _trials(table: StudyTable) -> str:
             parts.append(f"{number:,} {what}")
     if table.forks:
         parts.append(_forks(table))
+    beyond = sum(max(0, row.done - row.planned) for row in table.rows)
+    if beyond:
+        parts.append(f"and {beyond:,} beyond the planned replicates, which count in the table")
     if table.outside:
         parts.append(f"and {table.outside:,} of conditions that are no longer planned")
     return ", ".join(parts)

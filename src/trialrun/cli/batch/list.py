@@ -37,10 +37,12 @@ def command(screen: Screen, *, study: Path) -> Shown:
     columns = [
         Column(name) for name in ("batch", "model", "stands at", "calls", "built (UTC)", "provider's id")
     ]
+    if any(pack.reason for pack in packs):
+        columns.append(Column("why", is_prose=True))
     return Shown(
         data={"folder": str(screen.folder), "batches": [_data(pack) for pack in packs]},
         blocks=lambda: (
-            [Table([*columns, Column("why", is_prose=True)], [row(pack) for pack in packs])]
+            [Table(columns, [row(pack)[: len(columns)] for pack in packs])]
             if packs
             else [Line("the study has made no batches")]
         ),
