@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -310,3 +311,18 @@ def plan_of_draft(study: tr.Draft) -> Plan:
         overrides={},
         given=study.procedures,
     )
+
+
+def test_a_traceback_says_where_and_how_to_mend_it(tmp_path: Path):
+    (tmp_path / "slips.yaml").write_text(
+        "study: slips\nprocedure: conversaton\nreplicate: 3\n", encoding="utf-8"
+    )
+    with pytest.raises(tr.TrialrunError) as caught:
+        tr.run(tmp_path / "slips.yaml", lane="rehearsal")
+    told = "".join(traceback.format_exception(caught.value))
+    assert "did you mean `replicates`?" in told
+    assert "did you mean `conversation`?" in told
+    assert "slips.yaml:3" in told
+    with pytest.raises(tr.TrialrunError) as caught:
+        tr.load(tmp_path / "slip.yaml")
+    assert "fix: did you mean" in "".join(traceback.format_exception(caught.value))

@@ -47,7 +47,11 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "really sure" in done.stdout
+    rows = [line for line in blocks("")[-2].splitlines() if "longer" in line]
+    assert len(rows) == 2
+    for row in rows:
+        assert row in done.stdout, "the rehearsal is deterministic: the README shows exactly this"
+    assert "Are you really sure?" in done.stdout, "what was said is in the table of messages"
 
 
 def test_every_page_that_the_readme_links_is_there() -> None:

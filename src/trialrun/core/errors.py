@@ -44,6 +44,9 @@ class TrialrunError(Exception):
         self.what = what
         self.where = where
         self.fix = fix
+        # Who meets the error in a notebook or a script reads a traceback, which shows notes and not our report.
+        if place_and_fix := TrialrunError.report(self).partition("\n")[2]:
+            self.add_note(place_and_fix)
 
     def __str__(self) -> str:
         return self.what
@@ -87,6 +90,7 @@ class StudyMistakes(TrialrunError):
         more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
         super().__init__(first.what + more, where=where, fix=first.fix)
         self.mistakes: tuple[Mistake, ...] = mistakes
+        self.__notes__ = [self.report()]
 
     def report(self) -> str:
         return "\n\n".join(mistake.report() for mistake in self.mistakes)
