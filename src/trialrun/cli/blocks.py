@@ -73,7 +73,7 @@ def natural_width(table: Table, prose: int = 30) -> int:
 
 
 def fitting(table: Table, width: int) -> list[Table] | None:
-    """The table as several, one below the other, each with the columns that say what a row is: so what is compared still
+    """The table as several, one below the other, each with the columns that say what a row is: what is compared still
     stands in one column. None where that does not help."""
     if natural_width(table) <= width:
         return [table]

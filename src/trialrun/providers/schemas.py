@@ -1,5 +1,6 @@
 """JSON Schemas as providers want them: which ones may be enforced strictly, and how to make more of them so."""
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -25,6 +26,8 @@ _SAID_INSTEAD = (
     "minContains",
     "maxContains",
 )
+_TOLD = re.compile(r"\{\w+: [^{}]*\}\Z")
+_BOUND = re.compile(r"(\w+): (-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false)(?=[,}])")
 _OF_SCHEMAS = ("properties", "$defs", "definitions")
 _OF_ALTERNATIVES = ("anyOf", "oneOf", "allOf", "prefixItems")
 _DATA = ("enum", "const", "default", "examples")
@@ -94,3 +97,20 @@ def closed(schema: Mapping[str, object]) -> Schema:
 
 def _closed_part(part: object) -> object:
     return closed(cast("Mapping[str, object]", part)) if isinstance(part, Mapping) else part
+
+
+def heeded(schema: Mapping[str, object]) -> Schema:
+    """The schema with the numeric bounds that its descriptions tell, as a model which reads them would keep them. The
+    official clients move bounds there in the same words as `closed`."""
+    made: Schema = {keyword: _heeded_part(value) for keyword, value in schema.items()}
+    told = _TOLD.search(str(schema.get("description") or ""))
+    for keyword, value in _BOUND.findall(told[0]) if told else ():
+        if keyword in _SAID_INSTEAD:
+            made.setdefault(keyword, msgspec.json.decode(value))
+    return made
+
+
+def _heeded_part(part: object) -> object:
+    if isinstance(part, list):
+        return [_heeded_part(each) for each in cast("list[object]", part)]
+    return heeded(cast("Mapping[str, object]", part)) if isinstance(part, Mapping) else part

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from trialrun.core.calls import Finish, Message, Request, Usage
+from trialrun.providers.schemas import heeded
 
 Kind = Literal[
     "throttled",
@@ -75,6 +76,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def request(self) -> Request:
         """The request as the core knows it."""
+        schema = self.tool.schema if self.tool is not None else self.schema
         params: dict[str, object] = {"reasoning_effort": self.effort} if self.effort else {}
         return Request(
             model=self.priced_as,
@@ -83,7 +85,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             temperature=self.temperature,
             top_p=self.top_p,
             stop=self.stop,
-            schema=self.tool.schema if self.tool is not None else self.schema,
+            schema=heeded(schema) if schema is not None else None,
             params=params,
         )
 
