@@ -116,6 +116,23 @@ def test_a_reply_comes_back_to_what_was_said() -> None:
     assert sum("your sister" in text or "the wedding" in text for text in mentions) >= 35
 
 
+@pytest.mark.parametrize(
+    "direction",
+    [
+        "[Stage direction for you alone. Follow it.\nOn a scale from 1 to 10 you feel 7; be only warm, kind or brief.]",
+        "[For you alone: do one of these:\n- ask, or wait, or nod]\n\n(For you alone: turns left: 1.)",
+    ],
+)
+def test_a_direction_in_brackets_is_no_question_and_no_topic(direction: str) -> None:
+    said = [
+        text_of(call(f"My sister left in spring.\n\n{direction}", party="client", number=number))
+        for number in range(40)
+    ]
+    assert all(len(text.split()) > 8 for text in said), "no option and no number is picked"
+    assert sum("sister" in text for text in said) > 10, "what was heard is talked about"
+    assert not any("the stage" in text for text in said)
+
+
 def test_a_conversation_of_two_rehearsed_parties_reads_on() -> None:
     systems = ("You are a therapist.", "You are a client. When you feel better, say goodbye and write [END].")
     texts = ["Hello."]

@@ -14,7 +14,7 @@ from trialrun.core.errors import RequestRefused
 from trialrun.providers.rehearsal import stances
 from trialrun.providers.rehearsal.choices import Options, may_offer, options_in, said_before
 from trialrun.providers.rehearsal.dice import Dice
-from trialrun.providers.rehearsal.hearing import number_in, topics_in
+from trialrun.providers.rehearsal.hearing import aloud, number_in, topics_in
 from trialrun.providers.rehearsal.indicators import moved
 from trialrun.providers.rehearsal.instances import Writer
 from trialrun.providers.rehearsal.roles import Length, Part, length_in, may_ask_for_length, part_of
@@ -34,7 +34,8 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
     part, last, turns = _scene(call, messages)
     if part.role == "judge" and dice.happens(_AGREES_WITH_ITSELF):
         dice = Dice(hashlib.blake2b(last.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-    topics = topics_in(last) if last else ()
+    spoken = aloud(last)
+    topics = topics_in(spoken) if spoken else ()
     if call.request.schema is not None:
         heard = stances.heard_in(last) if part.role == "judge" else ""
         indicators = moved(last, dice) if part.role == "narrator" else ""
@@ -50,9 +51,9 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
     if (part.wants_json or "JSON" in last) and (keys := _keys_asked_for(messages)):
         return _by_example(keys, part, dice, topics)
     side = stances.side_of(messages, dice) if call.purpose == "answer" else ""
-    if not side and (options := _options(messages, last)):
+    if not side and (options := _options(messages, spoken)):
         return _choice(options, messages, part, dice, topics)
-    number = number_in(last) if part.role in ("negotiator", "student") else None
+    number = number_in(spoken) if part.role in ("negotiator", "student") else None
     is_opening = not last.strip()
     wish = (length_in(last) if may_ask_for_length(last) else None) or part.length
     words = _wished(wish, usual_words, part)

@@ -21,8 +21,15 @@ _TURNED = {
 }
 _NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 _HIGHEST = 1e9
+_DIRECTION = re.compile(r"\s*[\[(][^\])\n]*\bfor you alone\b", re.IGNORECASE)
 _SHORTEST = 4
 _MOST_TOPICS = 6
+
+
+def aloud(text: str) -> str:
+    """What somebody said, without the directions in brackets below it that say they are for the listener alone."""
+    found = _DIRECTION.search(text) if "or you alone" in text else None
+    return text[: found.start()] if found else text
 
 
 def topics_in(text: str) -> tuple[str, ...]:
