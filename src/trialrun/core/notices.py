@@ -6,11 +6,13 @@ from trialrun.core import paths
 from trialrun.core.paths import as_map
 
 Data = Mapping[str, object]
+NOTICE = "notice"
+"""Key of what people who read a talk should know before."""
 
 
 def notice_of(document: Data) -> str:
     """What every output of this resolved study has to say."""
-    found = [document.get("notice"), *_of_characters(document)]
+    found = [document.get(NOTICE), *_of_characters(document)]
     return " ".join(dict.fromkeys(str(text).strip() for text in found if text))
 
 
@@ -23,5 +25,5 @@ def _of_characters(document: Data) -> Iterator[object]:
             for dotted, value in (as_map(sets) or {}).items():
                 is_character = dotted.startswith("parties.") and dotted.endswith(".character")
                 characters.append(value if is_character else paths.get(value, ("character",)))
-    notices = [paths.get(character, ("notice",)) for character in characters]
+    notices = [paths.get(character, (NOTICE,)) for character in characters]
     return iter(sorted(str(notice) for notice in notices if notice))

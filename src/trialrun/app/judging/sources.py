@@ -13,6 +13,7 @@ from trialrun.app import forks
 from trialrun.app.studies import Plan
 from trialrun.core import facts as f
 from trialrun.core import identity, paths
+from trialrun.core.notices import NOTICE
 from trialrun.core.ports import Journal, Utterance
 from trialrun.core.rubric import Rubric
 from trialrun.core.state import TrialState, in_force
@@ -112,7 +113,7 @@ class Sources:
         for keys in ((*party, *inside), (*party, "values", *inside)):
             found = paths.get(document, keys)
             if found:
-                return _profile(found)
+                return _unannounced(_profile(found))
         return None
 
 
@@ -136,6 +137,13 @@ def _profile(value: object) -> Mapping[str, object] | str | None:
     if known is not None:
         return known or None
     return value or None if isinstance(value, str) else None
+
+
+def _unannounced(profile: Mapping[str, object] | str | None) -> Mapping[str, object] | str | None:
+    """Without the warning for readers, which no model sees."""
+    if profile is None or isinstance(profile, str):
+        return profile
+    return {name: value for name, value in profile.items() if name != NOTICE} or None
 
 
 def _profile_text(text: str) -> Mapping[str, object] | str | None:
