@@ -49,7 +49,9 @@ def test_there_are_enough_persons_and_situations():
         assert len({str(each["situation"]) for each in same}) == len(same)
 
 
-@pytest.mark.parametrize("person", ["gerald", "ines", "kiran", "tomasz", "farah", "ivan", "ruth", "ewa", "hugo"])
+@pytest.mark.parametrize(
+    "person", ["gerald", "ines", "kiran", "tomasz", "farah", "ivan", "ruth", "ewa", "hugo"]
+)
 def test_heavy_content_has_a_warning_for_readers_in_every_situation(person: str):
     found = [SHELF[name].get("notice") for name in SHELF if name.split("-")[0] == person]
     assert found

@@ -1,6 +1,9 @@
 """Therapy sessions through the doors: who hears what, how they end, what is logged, and that they can be repeated."""
 
 import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +244,69 @@ async def test_the_calls_of_every_turn_are_within_what_the_method_declares(
     assert max(counts) <= high
     if high > low and method != "consistentMI":
         assert len(set(counts)) > 1, "the range is no empty promise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extreme:
+    """What makes a method ask as rarely, or as often, as it ever does in a turn."""
+
+    side: str
+    method: str
+    calls: int
+    turn: int = 0
+    """The turn in which it does; 0: in one of them."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    aside: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    character: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+STUBBORN = {"personas": [f"Fact {n}." for n in range(8)], "beliefs": [f"Objection {n}." for n in range(8)]}
+HOPELESS = {"check": {"answers": [{"reason": "r", "holds": False}]}}
+EXTREMES = [
+    # Off its topic for the fifth time, as a count of words has found out: it leaves, and there is nothing to decide.
+    Extreme(
+        side="client",
+        method="consistentMI",
+        calls=1,
+        turn=5,
+        settings={"topic_reader": "words", "patience_turns": 0},
+    ),
+    # A question that comes near and does not touch, and that none of eight facts or objections answers.
+    Extreme(
+        side="client",
+        method="consistentMI",
+        calls=12,
+        aside={"topic": {"topic": "being an example"}},
+        character=STUBBORN,
+    ),
+    Extreme(
+        side="client", method="roleplayDoh", calls=2, turn=1, aside={"principles": {"questions": list[str]()}}
+    ),
+    Extreme(side="client", method="roleplayDoh", calls=4, turn=1, aside=HOPELESS),
+    Extreme(side="therapist", method="MI", calls=0, turn=1),
+    Extreme(
+        side="therapist", method="MI", calls=13, turn=2, aside={"feedback": {"feedback": "No.", "score": 1}}
+    ),
+]
+
+
+@pytest.mark.parametrize("case", EXTREMES, ids=lambda case: f"{case.method}-{case.calls}")
+async def test_the_bounds_of_the_calls_of_a_turn_are_reached(tmp_path: Path, case: Extreme):
+    own = therapist(case.method) if case.side == "therapist" else client(case.method)
+    if case.character:
+        own["character"] |= case.character
+    plan = session(
+        tmp_path,
+        settings={"max_turns": 8, **case.settings},
+        **{"other" if case.side == "therapist" else "one": own},
+    )
+    provider = far_end(lambda _: "How about examinations, tests and finals?", **case.aside)
+    assert (await run(plan, provider)).exit is Exit.DONE
+    (state,) = states(plan).values()
+    asked = Counter(call.turn for call in provider.calls if call.party == case.side)
+    counts = [asked[turn] for turn in range(1, state.turns + 1)]
+    assert case.calls in METHODS[case.side][case.method].facts.calls, "the bound that plan shows"
+    assert (counts[case.turn - 1] if case.turn else max(counts)) == case.calls
 
 
 async def test_plan_knows_the_calls_of_a_turn_before_anything_is_asked(tmp_path: Path):
