@@ -1,4 +1,4 @@
-"""Kill it over HTTP: `trialrun run` by SIGKILL, against `trialrun emulate` in another process, whose book no kill touches.
+"""Kill it over HTTP: `trialrun run` by SIGKILL, against `trialrun emulate` in a process whose book no kill touches.
 
 The long form, fifty kills: `./dev test -m long tests/faults/test_kill_over_http.py`.
 """
@@ -146,7 +146,9 @@ def kill_and_resume(tmp_path: Path, *, kills: int, replicates: int, seed: int) -
     )
     assert len(settled_ids) == calls
     doubtful = [row for row in rows if row.status == "in_doubt"]
-    assert len(lost) <= len(doubtful) <= OPEN * kills + sum(entry.outcome == "dropped_after" for entry in book)
+    assert (
+        len(lost) <= len(doubtful) <= OPEN * kills + sum(entry.outcome == "dropped_after" for entry in book)
+    )
     assert total.held_usd == sum((row.ceiling_usd or Decimal(0) for row in doubtful), Decimal(0))
     assert sum((entry.cost_usd or Decimal(0) for entry in lost), Decimal(0)) <= total.held_usd
     assert any(entry.outcome == "dropped_after" for entry in book)

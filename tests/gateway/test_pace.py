@@ -6,7 +6,8 @@ import pytest
 
 from trialrun.core.errors import Drained, Unavailable
 from trialrun.core.study import RateLimit
-from trialrun.gateway.pace import Pacer, seconds
+from trialrun.gateway.allowance import seconds
+from trialrun.gateway.pace import Pacer
 from trialrun.testing.clock import ManualClock
 
 
@@ -143,10 +144,10 @@ async def test_overload_halves_the_calls_in_flight_once_and_successes_bring_them
         for at in entered:
             pacer.failed("x/m", Unavailable("overloaded", status=status), at)
             pacer.leave("x/m", 1, None)
-        assert 15 <= pacer.lane("x/m").limit <= 21, "one cut for calls that left together"
+        assert 15 <= pacer.lane("x/m").allowance.limit <= 21, "one cut for calls that left together"
         for _ in range(2000):
             pacer.succeeded("x/m", {})
-        assert pacer.lane("x/m").limit == 40
+        assert pacer.lane("x/m").allowance.limit == 40
 
 
 async def test_why_calls_wait_is_said_with_the_time() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialrun.gateway.pace import seconds
+from trialrun.gateway.allowance import seconds
 from trialrun.providers.limits import kept_headers, retry_after_s
 
 

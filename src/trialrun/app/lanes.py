@@ -40,6 +40,10 @@ class Lanes:
         """The provider of a model."""
         return self._opened().provider_of(model)
 
+    def account_of(self, model: str) -> str:
+        """Whose limits hold for a model; empty where nobody else's do."""
+        return self._opened().account_of(model)
+
     def batch_route(self, model: str) -> BatchRoute:
         """The batch API of the model's provider."""
         return self._opened().batch_route_of(model)

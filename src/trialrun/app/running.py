@@ -6,7 +6,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -115,9 +115,10 @@ async def run_study(
     """Run what is unfinished of the study. Everything after `options` has a real part as its default."""
     options, clock, control = options or Options(), clock or SystemClock(), control or Control()
     async with Lanes(plan, clock) as lanes:
+        account_of = None
         if route is None:
             lanes.check()
-            route = lanes.route
+            route, account_of = lanes.route, lanes.account_of
         batch_route = batch_route or lanes.batch_route
         prices = prices or lanes.prices
         refuse_unknown_prices(plan, prices)
@@ -133,6 +134,7 @@ async def run_study(
             batch_route=batch_route,
             tell=tell,
             tracing=tracing,
+            account_of=account_of,
         )
         async with viewed(plan, clock, tell):
             try:
@@ -161,6 +163,7 @@ class Session:
         batch_route: Callable[[str], BatchRoute],
         tell: Callable[[str], None],
         tracing: "Tracing | None" = None,
+        account_of: Callable[[str], str] | None = None,
     ) -> None:
         self.id = secrets.token_hex(4)
         self._plan = plan
@@ -172,6 +175,7 @@ class Session:
         self._prices = prices
         self._batch_route = batch_route
         self._tell = tell
+        self._account_of = account_of
         self._ledger = Ledger(budget=plan.study.budget)
 
     async def run(self, watch: Callable[[Live], None] | None, control: Control) -> Ran:
@@ -182,15 +186,18 @@ class Session:
         try:
             async with asyncio.TaskGroup() as group:
                 gateway = self._gateway(group)
-                slow = await self._slow_lane(gateway)
-                parts = self._parts(gateway, slow)
-                run = Run(self._tracing.around(parts) if self._tracing else parts, first_place=first_place)
-                control.bind(run, asyncio.current_task())
-                watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
-                slots, others = await self._work(run)
-                await run.over(slots, others, wait=self._options.wait)
-                if watching:
-                    watching.cancel()
+                with closing(gateway.pacer):
+                    slow = await self._slow_lane(gateway)
+                    parts = self._parts(gateway, slow)
+                    run = Run(
+                        self._tracing.around(parts) if self._tracing else parts, first_place=first_place
+                    )
+                    control.bind(run, asyncio.current_task())
+                    watching = group.create_task(self._watch(run, gateway, watch)) if watch else None
+                    slots, others = await self._work(run)
+                    await run.over(slots, others, wait=self._options.wait)
+                    if watching:
+                        watching.cancel()
         except BaseExceptionGroup as many:
             raise _first(many) from None
         return await self._close(run, gateway, control)
@@ -249,6 +256,7 @@ class Session:
             limits=self._plan.study.limits,
             clock=self._clock,
             group=group,
+            account_of=self._account_of,
         )
 
     async def _slow_lane(self, gateway: Gateway) -> BatchLane | None:

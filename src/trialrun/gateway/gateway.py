@@ -79,9 +79,10 @@ class Gateway:
         limits: Limits,
         clock: Clock,
         group: TaskGroup,
+        account_of: Callable[[str], str] | None = None,
     ) -> None:
         self.purse = purse
-        self.pacer = Pacer(limits.rates, clock, group)
+        self.pacer = Pacer(limits.rates, clock, group, account_of=account_of)
         self.breaker = Breaker(limit=limits.identical_failures)
         self.meter = Meter()
         self._journal = journal

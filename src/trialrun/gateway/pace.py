@@ -1,113 +1,70 @@
 """How fast calls may leave: requests and tokens per minute, calls in flight, and what the provider tells us.
 
-One `Lane` for each model string. Limits that the study states are kept as they are; the rate that nobody stated is
-learned from refusals (`learned`). Overload (503, 529) halves the calls in flight, and each round of successes adds one.
+One `Lane` for each model string: those of this study who wait, in order, for the model's `Allowance`. Limits that the
+study states are kept as they are; the rate that nobody stated is learned from refusals (`learned`). Overload (503, 529)
+halves the calls in flight, and each round of successes adds one.
 """
 
-import re
 from asyncio import Future, Task, TaskGroup, get_running_loop
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Self
 
-from trialrun.core.errors import CallError, Drained, Throttled, Unavailable
+from trialrun.core.errors import CallError, Drained
 from trialrun.core.ports import Clock
 from trialrun.core.study import RateLimit
-from trialrun.gateway.learned import LearnedRate
-
-MOST_IN_FLIGHT = 10_000
-_MINUTE_S = 60.0
-
-
-@dataclass(kw_only=True, slots=True)
-class Bucket:
-    """So many units a minute, with at most a tenth of a minute saved up.
-
-    A full minute saved up would let a burst through that a provider, who counts in shorter windows, throttles.
-    """
-
-    per_minute: float
-    level: float
-    at: float
-
-    @classmethod
-    def of(cls, per_minute: float, now: float) -> Self:
-        return cls(per_minute=per_minute, level=max(1.0, per_minute / 10), at=now)
-
-    def wait_for(self, amount: float, now: float) -> float:
-        """Seconds until so much may leave; 0 if now."""
-        most = max(1.0, self.per_minute / 10)
-        self.level = min(most, self.level + (now - self.at) * self.per_minute / _MINUTE_S)
-        self.at = now
-        # More than the bucket ever holds may leave when it is full, and then the level goes below zero.
-        missing = min(amount, most) - self.level
-        return 0.0 if missing <= 1e-9 else missing * _MINUTE_S / self.per_minute
-
-    def take(self, amount: float) -> None:
-        # No debt is longer than the minute in which a provider counts, however much it says that a call had.
-        self.level = max(self.level - amount, -self.per_minute)
+from trialrun.gateway.allowance import OF_THIS_PROCESS, Allowance, Allowances
 
 
 @dataclass(kw_only=True, slots=True)
 class Lane:
-    """The state of one model's lane."""
+    """Who waits for one model."""
 
     model: str
-    bound: float
-    limit: float
-    learned: LearnedRate
-    requests: Bucket | None = None
-    tokens: Bucket | None = None
+    account: str
+    allowance: Allowance
+    wake: Callable[[], None]
     active: int = 0
-    shut_until: float = 0.0
-    last_cut: float = float("-inf")
     waiting: "deque[tuple[int, Future[None]]]" = field(default_factory=deque["tuple[int, Future[None]]"])
     pump: "Task[None] | None" = None
-    throttles: int = 0
 
-    def wait_s(self, tokens: int, now: float) -> float | None:
-        """Seconds until a call of so many tokens may leave; None when it waits for another call to end."""
-        if self.active >= max(1, int(self.limit)):
-            return None
-        wait = max(0.0, self.shut_until - now, self.learned.wait_s(now))
-        if self.requests:
-            wait = max(wait, self.requests.wait_for(1, now))
-        if self.tokens:
-            wait = max(wait, self.tokens.wait_for(tokens, now))
+    def enter(self, tokens: int, now: float) -> float | None:
+        """As the allowance has it; a call that leaves is one of ours in flight."""
+        wait = self.allowance.enter(tokens, now)
+        if wait == 0.0:
+            self.active += 1
         return wait
 
-    def enter(self, tokens: int, now: float) -> None:
-        self.active += 1
-        self.learned.take(now)
-        if self.requests:
-            self.requests.take(1)
-        if self.tokens:
-            self.tokens.take(tokens)
+    def leave(self, *, estimated: int = 0, tokens: int | None = None) -> None:
+        self.active -= 1
+        self.allowance.ended(self.wake, estimated=estimated, tokens=tokens)
 
     def why(self, now: float) -> str:
         """Why somebody waits here, for the progress line; empty when nobody does."""
-        if not self.waiting:
-            return ""
-        shut_s = max(self.shut_until, self.learned.shut_until) - now
-        if shut_s > 0:
-            return (
-                f"{self.model}: the provider asked us to wait {shut_s:.0f} s, {len(self.waiting)} calls wait"
-            )
-        if self.active >= max(1, int(self.limit)):
-            return f"{self.model}: {self.active} calls in flight, {len(self.waiting)} wait"
-        rate = self.learned.per_second(now)
-        learned = f" (about {60 * rate:.0f} calls a minute, learned)" if self.learned.cuts and rate else ""
-        return f"{self.model}: {len(self.waiting)} wait for the rate limit{learned}"
+        return f"{self.model}: {self.allowance.why(len(self.waiting), now)}" if self.waiting else ""
 
 
 class Pacer:
-    """Lanes by model. Used inside one event loop; `group` owns the timers that let waiting calls go."""
+    """Lanes by model. Used inside one event loop; `group` owns the timers that let waiting calls go.
 
-    def __init__(self, rates: tuple[RateLimit, ...], clock: Clock, group: TaskGroup) -> None:
+    `account_of` says whose limits hold for a model. All studies of a process share what the same account allows; an
+    empty name, or nobody to ask, keeps the limits of a model to this study.
+    """
+
+    def __init__(
+        self,
+        rates: tuple[RateLimit, ...],
+        clock: Clock,
+        group: TaskGroup,
+        *,
+        account_of: Callable[[str], str] | None = None,
+    ) -> None:
         self._rates = rates
         self._clock = clock
         self._group = group
+        self._account_of = account_of
         self._lanes: dict[str, Lane] = {}
         self._is_draining = False
 
@@ -115,8 +72,7 @@ class Pacer:
         """Wait until a call of about so many tokens may leave, and count it as in flight. Returns when that was."""
         lane = self.lane(model)
         now = self._clock.monotonic()
-        if not lane.waiting and lane.wait_s(tokens, now) == 0.0:
-            lane.enter(tokens, now)
+        if not lane.waiting and lane.enter(tokens, now) == 0.0:
             return now
         if self._is_draining:
             raise Drained
@@ -128,7 +84,7 @@ class Pacer:
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 # Let go in the moment in which its turn came: nobody behind it may wait for a call that never was.
-                lane.active -= 1
+                lane.leave()
                 self._serve(lane)
             raise
         return self._clock.monotonic()
@@ -148,37 +104,16 @@ class Pacer:
     def leave(self, model: str, estimated_tokens: int, tokens: int | None) -> None:
         """The call ended; its real tokens correct the estimate."""
         lane = self.lane(model)
-        lane.active -= 1
-        if lane.tokens and tokens is not None:
-            lane.tokens.take(tokens - estimated_tokens)
+        lane.leave(estimated=estimated_tokens, tokens=tokens)
         self._serve(lane)
 
     def succeeded(self, model: str, headers: dict[str, str]) -> None:
-        """A reply came: grow back towards the bound, and believe what the headers say is left."""
-        lane = self.lane(model)
-        lane.limit = min(lane.bound, lane.limit + 1 / max(1.0, lane.limit))
-        for kind in ("requests", "tokens"):
-            left = headers.get(f"x-ratelimit-remaining-{kind}")
-            if left is not None and left.isascii() and left.isdigit() and not left.strip("0"):
-                reset_s = seconds(headers.get(f"x-ratelimit-reset-{kind}", "1"))
-                lane.shut_until = max(lane.shut_until, self._clock.monotonic() + reset_s)
+        """A reply came."""
+        self.lane(model).allowance.succeeded(headers, self._clock.monotonic())
 
     def failed(self, model: str, error: CallError, entered_at: float) -> None:
-        """A refusal or an overload: slower, or fewer at a time; nothing before the provider wants to see us again."""
-        lane, now = self.lane(model), self._clock.monotonic()
-        match error:
-            case Throttled():
-                lane.throttles += 1
-                lane.learned.refused(now, sent_at=entered_at, retry_after_s=error.retry_after_s)
-            case Unavailable(status=503 | 529):
-                if error.retry_after_s:
-                    lane.shut_until = max(lane.shut_until, now + error.retry_after_s)
-                # Calls that left together fail together: one cut for all of them, not one for each.
-                if entered_at > lane.last_cut:
-                    lane.last_cut = now
-                    lane.limit = max(1.0, min(lane.limit, float(lane.active + 1)) / 2)
-            case _:
-                pass
+        """An attempt that left then failed."""
+        self.lane(model).allowance.failed(error, entered_at, self._clock.monotonic())
 
     def waits(self) -> list[str]:
         """Why calls wait, one line a lane."""
@@ -190,23 +125,34 @@ class Pacer:
         return sum(lane.active for lane in self._lanes.values())
 
     def lane(self, model: str) -> Lane:
-        """The lane of this model, made from the first rate limit whose pattern fits."""
+        """The lane of this model, made with the first rate limit whose pattern fits."""
         lane = self._lanes.get(model)
         if lane is None:
             rate = next((rate for rate in self._rates if fnmatchcase(model, rate.model)), None)
-            now = self._clock.monotonic()
-            bound = float((rate and rate.in_flight) or MOST_IN_FLIGHT)
-            lane = self._lanes[model] = Lane(
-                model=model,
-                bound=bound,
-                limit=bound,
-                learned=LearnedRate(began_at=now),
-                requests=Bucket.of(rate.requests_per_minute, now)
-                if rate and rate.requests_per_minute
-                else None,
-                tokens=Bucket.of(rate.tokens_per_minute, now) if rate and rate.tokens_per_minute else None,
-            )
+            account = self._account_of(model) if self._account_of else ""
+            wake, now = self._waker(model), self._clock.monotonic()
+            allowances = OF_THIS_PROCESS if account else Allowances()
+            allowance = allowances.join(account, rate, now, wake)
+            lane = self._lanes[model] = Lane(model=model, account=account, allowance=allowance, wake=wake)
         return lane
+
+    def close(self) -> None:
+        """This study asks no more."""
+        for lane in self._lanes.values():
+            if lane.account:
+                OF_THIS_PROCESS.leave(lane.account, lane.wake)
+
+    def _waker(self, model: str) -> Callable[[], None]:
+        """Called from any thread when there may be room for those who wait here."""
+        loop = get_running_loop()
+
+        def wake() -> None:
+            lane = self._lanes.get(model)
+            if lane is not None and lane.waiting:
+                with suppress(RuntimeError):  # its loop has ended, and with it all who waited
+                    loop.call_soon_threadsafe(self._serve, lane)
+
+        return wake
 
     def _serve(self, lane: Lane) -> None:
         while lane.waiting:
@@ -215,7 +161,7 @@ class Pacer:
                 lane.waiting.popleft()
                 continue
             now = self._clock.monotonic()
-            wait = lane.wait_s(tokens, now)
+            wait = lane.enter(tokens, now)
             if wait is None:
                 return
             if wait > 0:
@@ -223,28 +169,9 @@ class Pacer:
                     lane.pump = self._group.create_task(self._later(lane, wait))
                 return
             lane.waiting.popleft()
-            lane.enter(tokens, now)
             turn.set_result(None)
 
     async def _later(self, lane: Lane, wait: float) -> None:
         await self._clock.sleep(wait)
         lane.pump = None
         self._serve(lane)
-
-
-_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
-_SPAN = re.compile(rf"(?:{_NUMBER}(?:ms|[smh]))+|{_NUMBER}")
-_PART = re.compile(rf"({_NUMBER})(ms|[smh])?")
-_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_SPAN_S = 24 * 3600.0
-
-
-def seconds(text: str) -> float:
-    """`1s`, `6m0s`, `250ms` or plain seconds, as rate-limit headers spell a span.
-
-    1 when it cannot be read, or is longer than any such span: then it is a moment, or a joke.
-    """
-    if not _SPAN.fullmatch(text.strip()):
-        return 1.0
-    total = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    return total if total <= _LONGEST_SPAN_S else 1.0

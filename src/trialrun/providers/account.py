@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
 from trialrun.core.errors import TrialrunError, Unavailable
+from trialrun.providers.addresses import without_credentials
 from trialrun.providers.http import HttpClient
 from trialrun.providers.keys import Keys, Secret
 from trialrun.providers.refusals import LONGEST_MESSAGE, error_of, is_policy, problem_in
@@ -39,6 +40,11 @@ class HttpAccount(ABC):
     @property
     def base_url(self) -> str:
         return self._base_url
+
+    @property
+    def account(self) -> str:
+        """The same for all who ask at this address with these keys, whatever they call it."""
+        return f"{without_credentials(self._base_url)}#{self._keys.digest}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {urlsplit(self._base_url).hostname!r})"

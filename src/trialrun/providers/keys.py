@@ -3,6 +3,7 @@
 K1. A key reaches the header of a request and nothing else: no repr, error, log, URL, body or file.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 from trialrun.core.calls import Call
@@ -47,6 +48,12 @@ class Keys:
 
     def __len__(self) -> int:
         return len(self._secrets)
+
+    @property
+    def digest(self) -> str:
+        """A name for these keys, from which they cannot be told."""
+        spelled = "\n".join(sorted(secret.reveal() for secret in self._secrets))
+        return hashlib.sha256(spelled.encode()).hexdigest()[:16]
 
     @property
     def first(self) -> Secret | None:

@@ -16,6 +16,7 @@ from trialrun.core.calls import Call
 from trialrun.core.errors import AuthRefused, UsageError
 from trialrun.core.ports import Clock, Provider
 from trialrun.core.study import Rehearsal
+from trialrun.providers.account import HttpAccount, model_name
 from trialrun.providers.anthropic import Anthropic, messages_body
 from trialrun.providers.batch_routes import WITHOUT, batch_route, without_batches
 from trialrun.providers.gemini import Gemini, generate_body
@@ -171,6 +172,12 @@ class Providers:
         if name in WITHOUT:
             raise without_batches(name, model)
         return batch_route(name, self.provider_of(model), model, self._settings)
+
+    def account_of(self, model: str) -> str:
+        """Who counts the calls to a model: one name for one address, set of keys and model there, empty for a model of
+        our own. Fit to be shown."""
+        provider = self.provider_of(model)
+        return f"{provider.account}/{model_name(model)}" if isinstance(provider, HttpAccount) else ""
 
     async def close(self) -> None:
         """Close everything that was opened."""
