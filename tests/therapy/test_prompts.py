@@ -7,6 +7,8 @@ import pytest
 
 from tests.behaviour.support import run
 from tests.therapy.sessions import CASTS, client, far_end, session, talk_of, therapist
+from trialrun.app.answers import answer, open_questions
+from trialrun.app.exits import Exit
 from trialrun.core.calls import Call
 from trialrun.procedures.therapy.shelf import SHELF
 
@@ -40,6 +42,34 @@ async def test_every_therapist_knows_what_comes_before_its_method(tmp_path: Path
     for call in replies:
         assert "harm themselves or others" in system_of(call)
         assert "emergency number and a crisis line" in system_of(call)
+
+
+@pytest.mark.parametrize("method", ["CBT", "MI", "basic", "bad"])
+async def test_a_therapist_knows_the_whole_introduction_and_no_aim_where_there_is_none(
+    tmp_path: Path, method: str
+):
+    for name, one in (("with", client("consistentMI")), ("without", client())):
+        provider = far_end()
+        plan = session(tmp_path / name, one=one, other=therapist(method), settings={"max_turns": 2})
+        await run(plan, provider)
+        for call in spoken(provider.calls, "therapist"):
+            character = one["character"]
+            assert character["name"] in system_of(call)
+            assert character["referral"] in system_of(call)
+            assert ("to drink less alcohol" in system_of(call)) == (name == "with")
+            assert ("The aim of" in system_of(call)) == (name == "with" or method == "MI")
+
+
+async def test_a_human_therapist_is_told_the_introduction_once(tmp_path: Path):
+    plan = session(tmp_path, one=client("consistentMI"), other=therapist("user"), settings={"max_turns": 2})
+    seen: list[str] = []
+    while (await run(plan, far_end())).exit is Exit.PARKED:
+        (question,) = open_questions(plan.folder)
+        seen.append(question.question)
+        await answer(plan.folder, question, "And then?", by="a person")
+    assert ["to drink less alcohol" in text for text in seen] == [True, False]
+    assert "Anton" in seen[0]
+    assert str(SHELF["anton"]["referral"]) in seen[0]
 
 
 @pytest.mark.parametrize("method", ["MI", "eliza"])

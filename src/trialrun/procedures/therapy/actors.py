@@ -47,6 +47,12 @@ class Scene:
     settings: Mapping[str, object]
     prompts: Prompts
 
+    @property
+    def aim(self) -> str:
+        """What the sessions are for, in a sentence, if the introduction says so."""
+        known = self.introduction
+        return self.prompts.text("session.aim", name=known.name, goal=known.goal) if known.goal else ""
+
     def system(self, lab: Lab, key: str, **values: object) -> str:
         """The method's own instructions, and the party's prompt below them if it has one."""
         own = self.prompts.text(key, name=self.introduction.name, partner=self.partner, **values)

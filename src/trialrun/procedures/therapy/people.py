@@ -19,8 +19,8 @@ class Human:
 
     async def speak(self, scene: Scene, lab: Lab) -> str:
         heard = scene.heard(lab)
-        about = "" if self._is_client or scene.turn > 1 else scene.introduction.referral
-        question = "\n\n".join(text for text in (about, heard, scene.note) if text)
+        about = () if self._is_client or scene.turn > 1 else (scene.introduction.referral, scene.aim)
+        question = "\n\n".join(text for text in (*about, heard, scene.note) if text)
         return await lab.ask_human(question, party=scene.party.name)
 
 

@@ -18,7 +18,5 @@ class Basic:
         del party
 
     async def speak(self, scene: Scene, lab: Lab) -> Reply:
-        system = scene.system(
-            lab, self.prompt, referral=scene.introduction.referral, goal=scene.introduction.goal
-        )
+        system = scene.system(lab, self.prompt, referral=scene.introduction.referral, aim=scene.aim)
         return await lab.ask(scene.party.name, scene.messages(lab), system=system, purpose="reply")
