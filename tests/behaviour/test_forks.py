@@ -106,8 +106,9 @@ async def test_a_fork_that_ran_under_an_earlier_plan_is_no_difference(tmp_path: 
     changed = study(tmp_path, prompt="You were {{ mood }}.")
     await run(changed, None, Options(consent=consent))
     found = await verify(changed)
-    assert found.differences == ()
-    assert found.skipped == (1 if consent == "redo" else 3), "the fork, and the trials that were kept"
+    assert (found.trials, found.skipped, found.differences) == (3, 0, ()), (
+        "each under the plan that it ran under"
+    )
 
 
 async def test_forks_are_outside_their_conditions_cap_in_every_run(tmp_path: Path):

@@ -11,13 +11,16 @@ from tests.behaviour.support import BASE, OnePrice, facts, make_plan, run, state
 from trialrun.app.exits import Exit
 from trialrun.app.forks import fork
 from trialrun.app.previewing import preview
+from trialrun.app.rows import table
 from trialrun.app.running import Control, Options
+from trialrun.app.tables import table_of
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
 from trialrun.core.calls import Call
 from trialrun.core.errors import AuthRefused, ConsentNeeded, QuotaExhausted, StudyMistakes
 from trialrun.core.ports import Lab
 from trialrun.core.study import Trial
+from trialrun.store.archive import Archive
 from trialrun.testing.scripted import Scripted
 
 CONVERSATION: dict[str, Any] = {
@@ -103,6 +106,54 @@ async def test_keep_leaves_ended_trials_and_writes_the_deviation_down(tmp_path: 
 
     wider = make_plan(tmp_path, parties=harsher, replicates=4)
     assert (await run(wider)).exit is Exit.DONE, "what was agreed to is not asked again"
+
+
+async def test_what_was_kept_is_shown_and_replays_under_its_own_plan(tmp_path: Path) -> None:
+    await run(make_plan(tmp_path))
+    harsher = {
+        "a": {"model": "x/m", "prompt": "Be {{ mood }}!", "values": {"mood": "calm"}, "max_tokens": 50}
+    }
+    changed = make_plan(tmp_path, parties=harsher, replicates=3)
+    await run(changed, echo(), Options(consent="keep"))
+    assert table_of(changed.folder).deviating == 4
+    with Archive(changed.folder) as archive:
+        trials = table(archive, "trials", "live")
+        place = trials.columns.index("spec")
+        assert len({str(row[place]) for row in trials.rows}) == 4, "two conditions, each under two plans"
+    found = await verify(changed)
+    assert (found.trials, found.skipped, found.differences) == (6, 0, ())
+
+    await run(changed, echo(), Options(consent="redo"))
+    assert table_of(changed.folder).deviating == 0
+
+
+async def test_trials_whose_code_is_gone_are_not_called_exact(tmp_path: Path) -> None:
+    async def other_question(trial: Trial, lab: Lab) -> dict[str, object]:
+        return {"answer": str(await lab.ask("a", f"Another question {trial.replicate}?"))}
+
+    await run(make_plan(tmp_path))
+    changed = make_plan(tmp_path, other_question)
+    await run(changed, echo(), Options(consent="keep"))
+    found = await verify(changed)
+    assert (found.trials, found.skipped) == (0, 4)
+    assert not found.is_exact
+
+
+async def test_what_was_kept_can_be_run_anew_later(tmp_path: Path) -> None:
+    await run(make_plan(tmp_path))
+    harsher = {
+        "a": {"model": "x/m", "prompt": "Be {{ mood }}!", "values": {"mood": "calm"}, "max_tokens": 50}
+    }
+    changed = make_plan(tmp_path, parties=harsher, replicates=3)
+    await run(changed, echo(), Options(consent="keep"))
+    provider = echo()
+    ran = await run(changed, provider, Options(consent="redo"))
+    assert ran.exit is Exit.DONE
+    assert len(provider.sent) == 4, "those that were kept, and none that ran under this plan"
+    assert (await run(changed, Scripted("never"), Options(consent="redo"))).exit is Exit.DONE
+    declared = [fact for fact in facts(changed) if isinstance(fact, f.Declared)]
+    assert "4 trials" in declared[-1].reason
+    assert "redone" in declared[-1].reason
 
 
 async def test_changed_code_of_a_procedure_wants_consent_too(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
         last is not None
         and (last.digest, last.code, last.lane) == (study.digest, code, plan.lane)
         and (last.replicates, last.seed, last.overrides) == (study.replicates, study.seed, overrides)
+        and last.reason == agreed
     ):
         if not goes_on:
             _write_files(plan, _document(plan))

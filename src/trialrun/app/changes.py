@@ -49,15 +49,20 @@ class Touched:
 
 
 async def settle_changes(journal: Journal, plan: Plan, consent: Consent) -> str:
-    """Compare with the plan that ran last. Returns what was agreed, for the journal; raises ConsentNeeded."""
+    """Compare with the plan that ran last. Returns what was agreed, for the journal; raises ConsentNeeded.
+
+    What was kept once may be redone at any later run.
+    """
     last = last_declared(await journal.facts_of(""))
     code = code_of(plan)
-    if last is None or (last.digest == plan.study.digest and last.code == code):
+    is_same = last is not None and last.digest == plan.study.digest and last.code == code
+    if last is None or (is_same and consent != "redo"):
         return last.reason if last else ""
     then = await _plan_then(journal, last)
-    touched, ids = await _touched(journal, plan, then)
+    touched, ids = await _touched(journal, plan, then, forgets=consent == "redo")
     if not touched.ended + touched.unfinished:
-        return f"{touched.unplanned} trials are no longer planned; kept" if touched.unplanned else ""
+        unplanned = f"{touched.unplanned} trials are no longer planned; kept" if touched.unplanned else ""
+        return last.reason if is_same else unplanned
     listed = await _listed(journal, plan, last, code)
     if consent == "ask":
         raise _refusal(touched, listed)
@@ -67,6 +72,8 @@ async def settle_changes(journal: Journal, plan: Plan, consent: Consent) -> str:
             journal.append(trial, [f.Superseded(reason="the plan changed")])
             redone += 1
     await journal.commit()
+    if is_same:
+        return f"{redone} trials that were kept under an earlier plan are redone"
     kept = touched.ended if consent == "keep" else 0
     return f"changed plan ({'; '.join(listed)}): {redone} trials redone, {kept} kept as they were"
 
@@ -106,7 +113,10 @@ async def _document_of(journal: Journal, declared: f.Declared) -> dict[str, obje
     return msgspec.json.decode(stored.encode(), type=dict[str, object])
 
 
-async def _touched(journal: Journal, plan: Plan, then: "_Then") -> tuple[Touched, list[tuple[str, bool]]]:
+async def _touched(
+    journal: Journal, plan: Plan, then: "_Then", *, forgets: bool
+) -> tuple[Touched, list[tuple[str, bool]]]:
+    """The trials that the plan no longer describes. Unless it `forgets`, what was agreed to before is no change."""
     ended = unfinished = unplanned = 0
     ids: list[tuple[str, bool]] = []
     async for state in journal.with_status():
@@ -115,7 +125,9 @@ async def _touched(journal: Journal, plan: Plan, then: "_Then") -> tuple[Touched
         spec = spec_now(plan, state)
         if spec is None:
             unplanned += 1
-        elif then.seed != plan.study.seed or (spec != state.spec and spec != then.spec_of(state)):
+        elif then.seed != plan.study.seed or (
+            spec != state.spec and (forgets or spec != then.spec_of(state))
+        ):
             ended, unfinished = ended + state.is_ended, unfinished + (not state.is_ended)
             ids.append((state.id, state.is_ended))
     return Touched(ended=ended, unfinished=unfinished, unplanned=unplanned), ids

@@ -26,7 +26,7 @@ _PAGE = 250
 _TRIAL = (
     "trial", "condition", "replicate", "block", "planned", "actual", "status", "end_reason", "reason", "boundary",
     "waiting_for", "turns", "calls", "attempts", "tokens_in", "tokens_out", "spent_usd", "held_usd", "unknown_costs",
-    "in_doubt", "started_at", "ended_at", "redone", "forked_from",
+    "in_doubt", "started_at", "ended_at", "redone", "spec", "forked_from",
 )  # fmt: skip
 _MESSAGE = ("trial", "number", "turn", "party", "text", "audience", "call", "said_at")
 _MEASURE = ("trial", "turn", "name", "value", "label", "source", "note", "at")
@@ -104,7 +104,7 @@ def _cells_of(state: TrialState) -> Row:
         state.end_reason or None, state.reason or None, state.boundary or None, state.waiting_for or None,
         state.turns, state.calls, state.attempts, state.tokens_in, state.tokens_out, state.spent_usd, state.held_usd,
         state.unknown_costs, state.doubts, _time(state.started_at), _time(state.ended_at), state.generation,
-        state.forked_from or None,
+        state.spec or None, state.forked_from or None,
     ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from trialrun.core.design import Design, in_file_order
 from trialrun.core.errors import StoreError
 from trialrun.core.parse import archived
 from trialrun.core.ports import Tally
+from trialrun.core.specs import Specs
 from trialrun.core.state import BATCH
 from trialrun.core.study import Condition, Study
 from trialrun.stats.summary import Summary, summarise
@@ -99,6 +100,8 @@ class StudyTable:
     """How many forks have which status; they are outside the table, and planned trials all the same."""
     outside: int
     """Trials of conditions that the plan no longer has."""
+    deviating: int
+    """Finished trials in the table that ran under an earlier plan, and were kept."""
     failures: tuple[tuple[str, int], ...]
     """The most frequent reasons of failed trials."""
     money: Money
@@ -147,7 +150,11 @@ def table_of(folder: Path) -> StudyTable:
         study, declared = declared_study(archive)
         design = Design(study)
         conditions = in_file_order(study, islice(design, MOST_CONDITIONS))
-        reading = _Reading(declared=_declared_measures(study), shown={each.id for each in conditions})
+        specs = Specs(study, lambda name: declared.code.get(name, ""))
+        reading = _Reading(
+            declared=_declared_measures(study),
+            shown={each.id: specs.spec_of(each).fingerprint for each in conditions},
+        )
         reading.take_states(archive)
         reading.take_measures(archive)
         tallies = archive.tallies()
@@ -173,6 +180,7 @@ def table_of(folder: Path) -> StudyTable:
             begun=_of(inside, "running"),
             forks=reading.forks,
             outside=sum(sum(tally.by_status.values()) for tally in outside),
+            deviating=reading.deviating,
             failures=tuple(reading.failures.most_common(_MOST_REASONS)),
             money=Money(
                 spent_usd=total.spent_usd,
@@ -208,7 +216,8 @@ class _Reading:
 
     declared: Mapping[str, tuple[str, ...]]
     """Measure → the labels that it may have."""
-    shown: set[str]
+    shown: Mapping[str, str]
+    """Conditions of the table → the fingerprints of their specifications."""
     condition_of: dict[str, str] = field(default_factory=dict[str, str])
     """Finished trials → their conditions."""
     outcomes: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
@@ -216,6 +225,7 @@ class _Reading:
     failures: Counter[str] = field(default_factory=Counter[str])
     forks: Counter[str] = field(default_factory=Counter[str])
     in_batches: int = 0
+    deviating: int = 0
 
     def take_states(self, archive: Archive) -> None:
         for state in archive.trials():
@@ -226,6 +236,7 @@ class _Reading:
                 self.forks[state.status] += 1
             elif state.status == "done" and state.condition in self.shown:
                 self.condition_of[state.id] = state.condition
+                self.deviating += state.spec != self.shown[state.condition]
                 if state.values:
                     self.outcomes[state.id] = state.values
 

@@ -1,7 +1,7 @@
 """Replays a finished study offline and reports any difference: the journal must explain every outcome by itself."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -12,8 +12,11 @@ from trialrun.app.running import measures_of
 from trialrun.app.studies import Plan
 from trialrun.core import facts as f
 from trialrun.core.calls import Call
+from trialrun.core.design import Design
 from trialrun.core.errors import ReplayMismatch, TrialrunError
+from trialrun.core.parse import archived
 from trialrun.core.ports import Answer, Journal, Procedure
+from trialrun.core.specs import Specs
 from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import trial_of
 from trialrun.engine.parts import Slot
@@ -39,7 +42,12 @@ class Verified:
     trials: int
     differences: tuple[Difference, ...]
     skipped: int
-    """Ended trials that ran under another plan than the present one, or did not finish: nothing to compare."""
+    """Ended trials that did not finish, or ran with code that is no longer there: nothing to compare."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether something was compared, and all of it was the same."""
+        return self.trials > 0 and not self.differences
 
 
 class _NoDoor:
@@ -65,13 +73,15 @@ async def verify_all(journal: Journal, plan: Plan) -> Verified:
     differences: list[Difference] = []
     trials = skipped = 0
     judging = Judged(journal, plan)
-    async for state, slot in _finished(journal, plan, judging):
-        if slot is None:
-            skipped += 1
-            continue
+    earlier = _Earlier(plan, await journal.facts_of(""))
+    async for state in journal.with_status("done", "failed", "timed_out", "cancelled"):
         own = in_force(await journal.facts_of(state.id))
         entries = await shared_history(journal, own) + own
-        if _ran_under(entries) != _planned_under(slot):
+        slot = await _slot_of(journal, plan, judging, state, entries)
+        if slot is None and not state.judging:
+            then = await earlier.plan_at(journal, own)
+            slot = await _slot_of(journal, then, judging, state, entries) if then else None
+        if slot is None:
             skipped += 1
             continue
         trials += 1
@@ -85,21 +95,56 @@ async def verify_all(journal: Journal, plan: Plan) -> Verified:
     return Verified(trials=trials, differences=tuple(differences), skipped=skipped)
 
 
-async def _finished(
-    journal: Journal, plan: Plan, judging: Judged
-) -> AsyncIterator[tuple[TrialState, Slot | None]]:
-    async for state in journal.with_status("done", "failed", "timed_out", "cancelled"):
-        if state.judging:
-            yield state, await judging.slot_of(state) if state.status == "done" else None
-            continue
-        condition = plan.design.by_labels(state.levels)
-        if state.status != "done" or condition is None:
-            yield state, None
-        elif state.forked_from:
-            yield state, await slot_of(journal, plan, state)
-        else:
-            spec = plan.specs.spec_of(condition)
-            yield state, Slot(trial=trial_of(plan.study, condition, state.replicate, spec))
+async def _slot_of(
+    journal: Journal, plan: Plan, judging: Judged, state: TrialState, entries: Sequence[f.Entry]
+) -> Slot | None:
+    """The finished trial as this plan has it; None if it ran under another one."""
+    if state.status != "done":
+        return None
+    condition = plan.design.by_labels(state.levels)
+    if state.judging:
+        slot = await judging.slot_of(state)
+    elif condition is None:
+        slot = None
+    elif state.forked_from:
+        slot = await slot_of(journal, plan, state)
+    else:
+        spec = plan.specs.spec_of(condition)
+        slot = Slot(trial=trial_of(plan.study, condition, state.replicate, spec))
+    return slot if slot is not None and _ran_under(entries) == _planned_under(slot) else None
+
+
+class _Earlier:
+    """The plans that were in force before: a trial that was kept is replayed under the one that it ran under."""
+
+    def __init__(self, plan: Plan, entries: Sequence[f.Entry]) -> None:
+        self._plan = plan
+        self._declared = [(entry.seq, entry.fact) for entry in entries if isinstance(entry.fact, f.Declared)]
+        self._made: dict[f.Hash, Plan] = {}
+
+    async def plan_at(self, journal: Journal, own: Sequence[f.Entry]) -> Plan | None:
+        """The plan under which the trial with these facts began, with the code of today."""
+        began = next((entry.seq for entry in own if isinstance(entry.fact, f.Started)), 0)
+        before = [declared for seq, declared in self._declared if seq < began]
+        if not before:
+            return None
+        name = before[-1].document
+        if name not in self._made:
+            document = msgspec.json.decode((await journal.texts([name]))[name], type=dict[str, object])
+            study = archived(document)
+            self._made[name] = replace(
+                self._plan,
+                study=study,
+                design=Design(study),
+                specs=Specs(study, self._code_today),
+            )
+        return self._made[name]
+
+    def _code_today(self, procedure: str) -> str:
+        try:
+            return self._plan.procedures.fingerprint(procedure)
+        except TrialrunError:
+            return ""
 
 
 def _ran_under(entries: Sequence[f.Entry]) -> list[str]:

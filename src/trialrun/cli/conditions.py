@@ -89,6 +89,7 @@ def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
             "forks": sum(table.forks.values()),
             "forks_by_status": dict(table.forks),
             "outside_plan": table.outside,
+            "under_earlier_plan": table.deviating,
         },
         "money": {**asdict(table.money), "left_usd": table.money.left_usd},
         "calls": table.calls,
@@ -197,6 +198,8 @@ def _trials(table: StudyTable) -> str:
     ):
         if number:
             parts.append(f"{number:,} {what}")
+    if table.deviating:
+        parts.append(f"{table.deviating:,} of the done ones under an earlier plan")
     if table.forks:
         parts.append(_forks(table))
     beyond = sum(max(0, row.done - row.planned) for row in table.rows)

@@ -16,7 +16,8 @@ from trialrun.cli.screen import Screen, Shown
 def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
     """Replay every finished trial of STUDY from its journal, asking no model, and report any difference.
 
-    The exit code is 0 when everything that could be compared is the same, and 10 when something differs.
+    The exit code is 0 when everything that could be compared is the same, and 10 when something differs or nothing
+    could be compared. Trials that were kept when the plan changed are replayed under the plan they ran under.
     """
     from trialrun.app.existing import plan_of_results
     from trialrun.app.exits import Exit
@@ -34,14 +35,16 @@ def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
         same = found.trials - len({each.trial for each in found.differences})
         lines: list[Block] = [
             Line(
-                f"{same:,} of {amounts.plural(found.trials, 'finished trial')} replay exactly",
-                "bad" if found.differences else "good",
+                f"{same:,} of {amounts.plural(found.trials, 'finished trial')} replay exactly"
+                if found.trials
+                else "there was nothing to compare",
+                "good" if found.is_exact else "bad",
             )
         ]
         if found.skipped:
             lines.append(
                 Line(
-                    f"{amounts.plural(found.skipped, 'trial')} not compared: not done, or run under another plan",
+                    f"{amounts.plural(found.skipped, 'trial')} not compared: not done, or its code changed",
                     "dim",
                 )
             )
@@ -56,4 +59,4 @@ def command(screen: Screen, *, study: Path, lane: options.Lane | None) -> Shown:
         "skipped": found.skipped,
         "differences": [{"trial": each.trial, "what": each.what} for each in found.differences],
     }
-    return Shown(data=data, blocks=blocks, exit=Exit.DIFFERENT if found.differences else Exit.DONE)
+    return Shown(data=data, blocks=blocks, exit=Exit.DONE if found.is_exact else Exit.DIFFERENT)
