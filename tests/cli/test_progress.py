@@ -27,6 +27,7 @@ MOMENT = Live(
     open=12,
     replicates=12,
     conditions=(("tone=warm", 12), ("tone=cool", 5), ("tone=odd", 0), ("tone=flat", 0)),
+    open_in=(0, 5, 2, 0),
     more_conditions=0,
     spent_usd=Decimal("0.12"),
     held_usd=Decimal("0.03"),
@@ -88,7 +89,7 @@ def test_the_picture_has_a_bar_for_each_condition_money_and_pace():
     shown = picture(MOMENT)
     warm, cool = [line for line in shown.splitlines() if line.startswith(("tone=warm", "tone=cool"))]
     assert warm.split()[1:] == ["█" * 20, "12/12"]
-    assert cool.split()[1:] == ["█" * 8 + "░" * 12, "5/12"]
+    assert cool.split()[1:] == ["█" * 8 + "▒" * 9 + "░" * 3, "5/12"], "done, under way, to come"
     assert "0.12 USD spent, 0.03 held, 19.85 left of 20.00" in shown
     assert "14.2 trials/min" in shown
     assert "REHEARSAL" not in shown
@@ -105,7 +106,7 @@ def test_a_small_window_shows_the_conditions_that_are_not_done_and_says_how_many
 
 def test_in_a_narrow_window_the_numbers_stay_and_the_bars_go():
     titles = [f"tone=warm, model=openai/gpt-5-mini-{number}" for number in range(3)]
-    moment = replace(MOMENT, conditions=tuple((title, 7) for title in titles))
+    moment = replace(MOMENT, conditions=tuple((title, 7) for title in titles), open_in=(0, 0, 0))
     for width in (20, 30, 46, 60):
         shown = picture(moment, width=width)
         rows = [line for line in shown.splitlines() if line.startswith("tone=")]

@@ -157,7 +157,7 @@ def on_a_terminal(*arguments: str, cwd: Path) -> tuple[int, str]:
 def test_on_a_terminal_progress_is_drawn_in_place_and_the_table_in_colour(small: str, tmp_path: Path):
     code, shown = on_a_terminal("rehearse", small, "--speed", "40", cwd=tmp_path)
     assert code == 0
-    assert "░" in shown
+    assert "▒" in shown, "trials that are under way"
     assert "\x1b[2K" in shown or "\x1b[1A" in shown, "the picture is drawn over"
     assert "6 of 6 trials done" in shown
     assert "\x1b[?25h" in shown, "the cursor is back"

@@ -34,6 +34,8 @@ class Live:
     replicates: int
     conditions: tuple[tuple[str, int], ...]
     """The first conditions by title, with the trials done of each."""
+    open_in: tuple[int, ...]
+    """The trials that are open of each of these."""
     more_conditions: int
     spent_usd: Decimal
     held_usd: Decimal
@@ -81,6 +83,7 @@ def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger
         open=progress.open,
         replicates=plan.study.replicates,
         conditions=tuple(titles),
+        open_in=tuple(progress.open_by_condition[id_] for id_ in progress.titles),
         more_conditions=max(0, plan.design.count() - len(titles)),
         spent_usd=ledger.study.settled_usd,
         held_usd=ledger.study.held_usd,

@@ -95,13 +95,13 @@ def _head(live: Live) -> Text:
 
 def _bars(live: Live, room: int, *, width: int, bar: int) -> RenderableType:
     """Trials done of each condition. Too many for the window: those that are not done yet come first."""
-    rows = list(live.conditions)
+    rows = [(title, done, open_) for (title, done), open_ in zip(live.conditions, live.open_in, strict=True)]
     more = live.more_conditions
     if len(rows) > room:
         rows.sort(key=lambda row: row[1] >= live.replicates)
         more += len(rows) - (room - 1)
         rows = rows[: room - 1]
-    counts = [f"{done:,}/{live.replicates:,}" for _, done in rows]
+    counts = [f"{done:,}/{live.replicates:,}" for _, done, _ in rows]
     room_for_title = width - bar - max(map(len, counts), default=0) - 2 * _GAP
     if room_for_title < _SHORTEST_TITLE:
         # The number says all that a bar does.
@@ -111,15 +111,18 @@ def _bars(live: Live, room: int, *, width: int, bar: int) -> RenderableType:
     if bar:
         grid.add_column(no_wrap=True, width=bar)
     grid.add_column(no_wrap=True, justify="right")
-    for (title, done), count in zip(rows, counts, strict=True):
-        grid.add_row(safe(title), *([_bar(done, live.replicates, bar)] if bar else []), count)
+    for (title, done, open_), count in zip(rows, counts, strict=True):
+        grid.add_row(safe(title), *([_bar(done, open_, live.replicates, bar)] if bar else []), count)
     return Group(grid, Text(f"… and {amounts.plural(more, 'condition')} more", "dim")) if more else grid
 
 
-def _bar(done: int, whole: int, width: int) -> Text:
+def _bar(done: int, open_: int, whole: int, width: int) -> Text:
+    """Done, under way, and still to come. With all trials open, most of the work is done when the first one ends."""
     full = round(width * min(1.0, done / whole)) if whole else width
+    reached = round(width * min(1.0, (done + open_) / whole)) if whole else width
     style = "green" if done >= whole else "cyan"
-    return Text("█" * full, style).append("░" * (width - full), "dim")
+    bar = Text("█" * full, style).append("▒" * (reached - full), "cyan")
+    return bar.append("░" * (width - reached), "dim")
 
 
 def _facts(live: Live) -> RenderableType:

@@ -80,7 +80,7 @@ class Run:
                         await room.acquire()
                         if self._draining:
                             break
-                        self.progress.open += 1
+                        self.progress.count_open(slot.trial.condition.id, 1)
                         self._busy.add(slot.trial.id)
                         trials.create_task(self._one(slot, is_new, room))
                 await self._rest()
@@ -204,7 +204,7 @@ class Run:
             self._stop(stop)
         finally:
             self._parts.money.close_trial(trial.id)
-            self.progress.open -= 1
+            self.progress.count_open(trial.condition.id, -1)
             room.release()
             if is_answered:
                 self._ready.append(slot)

@@ -1,9 +1,10 @@
 """What a run is made of, and what it counts. The engine works on these; `app` puts them together."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol
+from typing import Literal, Protocol
 
 from trialrun.core import facts as f
 from trialrun.core.ports import Clock, Door, Journal, Procedure, Utterance
@@ -87,10 +88,15 @@ class Progress:
     forks_failed: int = 0
     open: int = 0
     done_by_condition: dict[str, int] = field(default_factory=dict[str, int])
+    open_by_condition: Counter[str] = field(default_factory=Counter[str])
     began_at: float = 0.0
     titles: dict[str, str] | None = None
     """Titles of the first conditions, kept here by whoever shows the progress."""
     stop: str = ""
+
+    def count_open(self, condition: str, change: Literal[1, -1]) -> None:
+        self.open += change
+        self.open_by_condition[condition] += change
 
     def count_done(self, condition: str) -> None:
         self.done_in_plan += 1
