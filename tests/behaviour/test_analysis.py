@@ -115,6 +115,43 @@ async def test_large_groups_are_compared_by_a_test_that_takes_no_time(tmp_path: 
     assert (found.test, found.verdict) == ("Welch t", "raises")
 
 
+async def test_the_share_of_a_label_is_compared_like_any_share(tmp_path: Path):
+    def tone(trial: Trial, lab: Lab) -> object:
+        if trial.replicate == 1:
+            return None
+        return "warm" if (trial.condition["f"] == "l1") == (lab.random("m").random() < 0.9) else "cool"
+
+    found = await analysed(tmp_path, tone, levels=2, replicates=40)
+    [each] = patterns_of(found).effects
+    assert (each.measure, each.level, each.verdict) == ("m=cool", "l1", "lowers")
+    values = {
+        label: [trial.values["m"] for trial in found.done if trial.levels["f"] == label]
+        for label in ("l0", "l1")
+    }
+    shares = {label: each.count("cool") / 39 for label, each in values.items()}
+    assert each.difference.value == pytest.approx(shares["l1"] - shares["l0"])
+    assert each.n == (39, 39), "what is missing is not another label"
+    assert each.is_good is None
+
+
+async def test_each_of_several_labels_is_a_question_of_one_family(tmp_path: Path):
+    def side(trial: Trial, lab: Lab) -> object:
+        return lab.random("m").choice(["yes", "no", "hedged"])
+
+    found = patterns_of(await analysed(tmp_path, side, levels=3, replicates=8)).effects
+    assert {each.measure for each in found} == {"m=hedged", "m=no", "m=yes"}
+    assert len(found) == 9
+    smallest = min(each.p for each in found if each.p is not None)
+    assert min(each.p_adjusted for each in found if each.p_adjusted is not None) == min(1.0, 9 * smallest)
+
+
+async def test_whole_texts_are_no_labels(tmp_path: Path):
+    def text(trial: Trial, _: Lab) -> object:
+        return f"utterance {trial.condition['f']} {trial.replicate}"
+
+    assert patterns_of(await analysed(tmp_path, text, levels=2, replicates=5)).effects == ()
+
+
 async def test_values_of_several_kinds_have_no_mean_in_common(tmp_path: Path):
     def several(trial: Trial, _: Lab) -> object:
         return (True, 7, "many")[trial.replicate % 3]
@@ -152,7 +189,7 @@ async def test_few_trials_are_called_not_enough_data_however_far_apart_they_are(
     every = patterns_of(found).effects
     assert {each.verdict for each in every} == {"not enough data"}
     assert all(min(each.n) < LEAST for each in every)
-    assert "not enough data for 4 of 4 questions about factors" in patterns_of(found).notes
+    assert "not enough data for 6 of 6 questions about factors" in patterns_of(found).notes
     assert patterns_of(found).success_factors == ()
 
 
@@ -228,7 +265,10 @@ def test_every_study_can_be_analysed_by_command(trialrun: Trialrun, small: str, 
     assert {Path(file).name for file in said.json["files"]} == {
         "metrics-analysis.json", "variation-statistics.json", "patterns.json", "analysis-report.md",
     }  # fmt: skip
-    assert "REHEARSAL" in trialrun("analyze", small).out
+    out = trialrun("analyze", small).out
+    assert "REHEARSAL" in out
+    assert "pleased=yes" in out, "the share that the study asks about, whether or not its effect is clear"
+    assert "0 clear effects of factors; 2 others" in out
     folder = tmp_path / "results/small.rehearsal"
     assert "guest.words" in (folder / "analysis/analysis-report.md").read_text()
 

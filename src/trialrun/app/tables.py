@@ -287,12 +287,13 @@ def _is_countable(value: object) -> bool:
 
 
 def _declared_measures(study: Study) -> dict[str, tuple[str, ...]]:
+    return {name: labels_of(study, name) for name in cast("list[str]", study.document.get("measures") or [])}
+
+
+def labels_of(study: Study, measure: str) -> tuple[str, ...]:
+    """The labels that a judge of the study may give, as declared; none for any other measure."""
     judges = cast("Mapping[str, Mapping[str, object]]", study.document.get("judges") or {})
-    names = cast("list[str]", study.document.get("measures") or [])
-    return {
-        name: tuple(cast("list[str]", judges[name].get("labels") or [])) if name in judges else ()
-        for name in names
-    }
+    return tuple(cast("list[str]", judges[measure].get("labels") or [])) if measure in judges else ()
 
 
 def _rows(

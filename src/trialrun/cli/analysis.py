@@ -9,6 +9,7 @@ from trialrun.app.analysis.effects import Effect
 from trialrun.app.analysis.patterns import Patterns
 from trialrun.app.analysis.report import interval, mean, number, share
 from trialrun.app.analysis.statistics import statistics_of
+from trialrun.cli.amounts import plural
 from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table
 from trialrun.cli.defuse import one_line
 from trialrun.cli.screen import Shown
@@ -75,28 +76,29 @@ def _measures(results: Results) -> Table:
 
 
 def _effects(effects: Sequence[Effect]) -> list[Block]:
-    """The clear effects; how many others there are."""
-    clear = [effect for effect in effects if effect.verdict in ("raises", "lowers")]
-    rest = len(effects) - len(clear)
+    """All effects if there are few, else the clear ones; how many others there are."""
     if not effects:
         return []
-    blocks: list[Block] = []
-    if clear:
-        columns = [Column("level"), Column("effect"), Column("difference", "right"), Column("p", "right")]
-        rows = [
-            (
-                one_line(f"{each.factor} = {each.level}", 50),
-                f"{each.verdict} {each.measure}{_GOOD[each.is_good]}",
-                interval(each.difference),
-                number(each.p_adjusted),
-            )
-            for each in clear[:_MOST_EFFECTS]
-        ]
-        blocks += [Table(columns, rows), GAP]
-    blocks.append(
-        Line(f"{len(clear)} clear effects of factors; {rest} others are unclear or lack data", "dim")
-    )
-    return blocks
+    clear = [effect for effect in effects if effect.verdict in ("raises", "lowers")]
+    told = effects if len(effects) <= _MOST_EFFECTS else clear[:_MOST_EFFECTS]
+    columns = [
+        *(Column("measure"), Column("level")),
+        *(Column("difference", "right"), Column("p (Holm)", "right"), Column("verdict")),
+    ]
+    rows = [
+        (
+            one_line(each.measure, 40),
+            one_line(f"{each.factor} = {each.level}", 50),
+            interval(each.difference),
+            number(each.p_adjusted),
+            f"{each.verdict}{_GOOD[each.is_good]}",
+        )
+        for each in told
+    ]
+    rest = len(effects) - len(clear)
+    others = f"{rest} {'other is' if rest == 1 else 'others are'} unclear or {'lacks' if rest == 1 else 'lack'} data"
+    counted = Line(f"{plural(len(clear), 'clear effect')} of factors; {others}", "dim")
+    return [*([Table(columns, rows), GAP] if rows else []), counted]
 
 
 _GOOD = {True: " (good)", False: " (bad)", None: ""}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trialrun.app.analysis.data import Results, Value
+from trialrun.app.tables import labels_of
 from trialrun.core import chance
 from trialrun.core.catalogue import Better
 from trialrun.core.study import Factor
@@ -21,6 +22,7 @@ Verdict = Literal["raises", "lowers", "no clear effect", "not enough data"]
 LEAST = 5
 """So many values on each side are needed for a claim of any kind."""
 LEVEL = 0.05
+MOST_LABELS = 12
 LARGE = 100
 """With so many values on each side Welch's t says what a permutation says, and its cost does not grow."""
 _DRAWS, _DRAWS_PER_QUESTION, _RARE = 2_000, 200, 0.005
@@ -32,6 +34,7 @@ class Effect:
     """The difference that a level makes to a measure: its own trials against those of the other levels."""
 
     measure: str
+    """With `=label` behind it where it has labels: the share of that one."""
     factor: str
     level: str
     against: str
@@ -56,24 +59,39 @@ class Effect:
 
 
 def effects_of(results: Results) -> list[Effect]:
-    """Every effect of every factor on every measure of numbers or truth values."""
+    """Every effect of every factor on every measure: on its mean, or on the share of each of its labels."""
     done = results.done
     found: list[Effect] = []
     for measure in results.measures:
-        if not _has_means([trial.values[measure] for trial in done]):
-            continue
-        asked = [(factor, level) for factor in results.study.factors for level in _levels(factor)]
+        labels = _labels(results, measure, [trial.values[measure] for trial in done])
+        asked = [
+            (factor, level, label)
+            for label in labels
+            for factor in results.study.factors
+            for level in _levels(factor)
+        ]
         most = max(_DRAWS, _DRAWS_PER_QUESTION * len(asked))
-        family = [_effect(results, measure, factor, level, most) for factor, level in asked]
+        family = [
+            _effect(results, measure, factor, level, most, label=label) for factor, level, label in asked
+        ]
         adjusted = holm([effect.p for effect in family])
         found += [_judged(replace(effect, p_adjusted=p)) for effect, p in zip(family, adjusted, strict=True)]
     return found
 
 
-def _has_means(values: Sequence[Value]) -> bool:
-    """Texts have shares and no mean, and values of several kinds have nothing in common."""
-    kind = summarise(values).kind
-    return kind in ("number", "truth", "nothing")
+def _labels(results: Results, measure: str, values: Sequence[Value]) -> list[str | None]:
+    """What is asked of a measure: its mean (None), or the share of each label; of two labels, one says it all.
+
+    Values of several kinds have nothing in common, and texts that hardly ever come twice are no labels.
+    """
+    summary = summarise(values)
+    if summary.kind in ("number", "truth", "nothing"):
+        return [None]
+    found = [each.label for each in summary.labels] if summary.kind == "label" else []
+    labels = labels_of(results.study, measure) or sorted(found)
+    if not found or len(labels) > MOST_LABELS or len(found) > sum(each.count for each in summary.labels) / 2:
+        return []
+    return [*labels[:1]] if len(labels) <= 2 else [*labels]
 
 
 def _levels(factor: Factor) -> list[str]:
@@ -82,17 +100,20 @@ def _levels(factor: Factor) -> list[str]:
     return labels[1:] if len(labels) == 2 else labels if len(labels) > 2 else []
 
 
-def _effect(results: Results, measure: str, factor: Factor, level: str, most: int) -> Effect:
+def _effect(
+    results: Results, measure: str, factor: Factor, level: str, most: int, *, label: str | None
+) -> Effect:
     done = results.done
-    ours = [trial.values[measure] for trial in done if trial.levels.get(factor.name) == level]
-    rest = [trial.values[measure] for trial in done if trial.levels.get(factor.name) != level]
+    values = {trial.id: _asked(trial.values[measure], label) for trial in done}
+    ours = [values[trial.id] for trial in done if trial.levels.get(factor.name) == level]
+    rest = [values[trial.id] for trial in done if trial.levels.get(factor.name) != level]
     known = [value for value in (*ours, *rest) if value is not None]
     is_truth = bool(known) and all(isinstance(value, bool) for value in known)
     key = chance.derive(results.study.key, "analysis", f"{measure}/{factor.name}/{level}")
     difference, tested = _truths(ours, rest) if is_truth else _numbers(ours, rest, key, most)
     others = [each.label for each in factor.levels if each.label != level]
     return Effect(
-        measure=measure,
+        measure=measure if label is None else f"{measure}={label}",
         factor=factor.name,
         level=level,
         against=others[0] if len(others) == 1 else "the other levels",
@@ -103,8 +124,12 @@ def _effect(results: Results, measure: str, factor: Factor, level: str, most: in
         test=tested.method,
         verdict="not enough data",
         why="",
-        better=results.better.get(measure),
+        better=results.better.get(measure) if label is None else None,
     )
+
+
+def _asked(value: Value, label: str | None) -> Value:
+    return value if label is None or value is None else value == label
 
 
 def _truths(ours: Sequence[object], rest: Sequence[object]) -> tuple[Estimate, Comparison]:

@@ -210,7 +210,8 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
         notes.append("not enough data: no trial is finished")
     if results.outcome is None:
         notes.append(
-            "nothing says when a trial turned out well, so there is no outcome rate, only completion"
+            "nothing says when a trial turned out well (a measure `success` would), so there is no outcome rate, "
+            "only completion"
         )
     if not results.study.factors:
         notes.append(
@@ -234,6 +235,6 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
         notes.append(
             f"{asked} measures were asked about, each for itself: of many clear effects a few may be chance"
         )
-    if len(results.variations) > 1 and best is None and standing.done:
+    if results.outcome and len(results.variations) > 1 and best is None and standing.done:
         notes.append("no variation leads: several share the highest rate")
     return notes
