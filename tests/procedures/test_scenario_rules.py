@@ -1,5 +1,6 @@
 """The pure rules of scenarios: conditions, values out of texts, and when events are due."""
 
+import math
 import re
 
 import pytest
@@ -63,11 +64,55 @@ def test_a_text_without_a_number_has_no_value_and_a_reason(text: str) -> None:
     ("text", "value"),
     [
         ("7", 7.0), ("1,200.5", 1200.5), ("10^25", 1e25), ("2.5^2", 6.25), ("40 %", 40.0), ("$1,000", 1000.0),
-        ("-3", -3.0), ("1e3", 1000.0), ("none", None), ("", None),
+        ("-3", -3.0), ("1e3", 1000.0), ("none", None), ("", None), ("\N{MINUS SIGN}5", -5.0), ("3 million", 3e6),
+        ("$1.2bn", 1.2e9), ("5k", 5000.0), ("10^-3", 0.001), ("4/10", 4.0), ("7, and more", 7.0), ("3.", 3.0),
+        ("10**3", 1000.0), ("10^25.", 1e25), ("12 people", 12.0), ("5 kg", 5.0), ("1,234,567", 1234567.0),
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_people_write_them(text: str, value: float | None) -> None:
-    assert number_in(text) == value
+    found = number_in(text)
+    assert (None if found is None else float(found)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,5", "12,34", "1,234,56", "5-7", "5 \N{EN DASH} 7", "2026-11-19", "1.2.3", "1_000", "10^2^3", "10^500", "0^-1",
+        "-10^999", "1e999", "(-8)^0.5", "9" * 400, "9" * 5000, "1 000", "1e300 trillion",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["whole", "number"])
+def test_what_could_be_read_in_two_ways_or_is_no_number_at_all_is_missing(text: str, kind: str) -> None:
+    found = typed(metric(kind=kind), text)
+    assert found.value is None
+    assert "is no number" in found.note
+
+
+@pytest.mark.parametrize("kind", ["whole", "number"])
+@pytest.mark.parametrize("raw", [10**400, float("inf"), float("nan"), True, None, [], {}])
+def test_what_a_model_may_put_in_a_number_s_place_is_missing(raw: object, kind: str) -> None:
+    assert typed(metric(kind=kind), raw).value is None
+
+
+def test_a_whole_number_has_all_its_digits() -> None:
+    assert typed(metric(kind="whole"), "9007199254740993").value == 9007199254740993
+    assert typed(metric(kind="whole"), "10^18").value == 10**18
+    assert typed(metric(kind="whole"), "10^25").value == 10**25
+
+
+@given(st.text(max_size=40))
+def test_no_text_breaks_a_metric(text: str) -> None:
+    for kind in ("whole", "number", "truth", "text"):
+        value = typed(metric(kind=kind), text).value
+        assert not isinstance(value, float) or math.isfinite(value)
+
+
+def test_keywords_keep_to_the_range_and_the_type_as_well() -> None:
+    keyed = {"method": "keyword", "keywords": ("fight",), "low": 0.0, "high": 2.0}
+    found = extracted(metric(**keyed), "fight fight fight")
+    assert (found.value, found.note) == (None, "3 is outside of 0 to 2")
+    found = extracted(metric(**{**keyed, "high": 99.0}, kind="whole", scoring="density"), "fight or not")
+    assert found.note == "33.3333 is no whole number"
 
 
 def test_of_several_groups_the_first_that_holds_something_counts() -> None:
