@@ -1,9 +1,11 @@
 """The commands at the end of an output can be copied: they mean the same study, with the flags that it was given."""
 
+import re
 import shlex
 from pathlib import Path
 
 from tests.cli.conftest import Said, Trialrun
+from tests.compat.batches import project
 from trialrun.app.exits import Exit
 
 FLAGS = ("--replicates", "2", "--seed", "7", "--set", "settings.max_turns=4")
@@ -53,6 +55,23 @@ def test_what_was_stopped_goes_on_with_the_flags_that_it_began_with(trialrun: Tr
     assert command == f"trialrun rehearse {small} --words 0.9 {WORDS} --budget 0.006"
     done = copied(trialrun, command.replace("0.006", "1"), "--json")
     assert (done.exit, done.json["trials"]["done"]) == (Exit.DONE, 4)
+
+
+def test_a_limit_of_one_trial_is_what_is_raised_when_it_stopped_the_trials(
+    trialrun: Trialrun, small: str, tmp_path: Path
+):
+    batch = str(project(tmp_path, max_parallel=None, cost_per_run_limit=0.0004).relative_to(tmp_path))
+    text = (tmp_path / small).read_text()
+    (tmp_path / small).write_text(re.sub("budget_usd: .*", "budget_usd: {study: 5, trial: 0.0004}", text))
+    for study in (small, batch):
+        said = trialrun("rehearse", study, "--json")
+        assert said.exit == Exit.BUDGET
+        steps = steps_of(said)
+        assert "go on with a higher budget" not in steps, "the study has money enough"
+        command = steps["go on with a higher limit"]
+        assert command == f"trialrun rehearse {study} --set budget_usd.trial=0.0008"
+        done = copied(trialrun, command.replace("0.0008", "1"), "--json")
+        assert done.exit == Exit.DONE
 
 
 def test_text_values_are_copied_as_they_were_meant(trialrun: Trialrun, small: str):

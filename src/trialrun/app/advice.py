@@ -47,6 +47,12 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
             _so_many(table.for_people, "trial waits", "trials wait") + " for an answer",
         )
     match table.exit:
+        case Exit.BUDGET if table.capped and "budget_usd.study" not in table.capped:
+            raised = {
+                **table.overrides,
+                **{path: float(2 * cap) for path, cap in table.capped.items() if cap},
+            }
+            yield carrying_out(command, named, raised), "go on with a higher limit"
         case Exit.BUDGET:
             capped = {path: value for path, value in table.overrides.items() if path not in BUDGET}
             raised = carrying_out(command, named, capped, "--budget", _more_than(table))

@@ -94,6 +94,8 @@ class StudyTable:
     in_batches: int
     """So many trials, forks and those outside the plan included, wait for a provider's batch."""
     stopped_by_budget: int
+    capped: Mapping[str, Decimal | None]
+    """Where in the study the limits stand that stopped trials, and how high they are: `budget_usd.trial`."""
     begun: int
     """Begun and not ended, for none of the reasons above."""
     forks: Mapping[str, int]
@@ -177,6 +179,7 @@ def table_of(folder: Path) -> StudyTable:
             parked=_of(inside, "parked"),
             in_batches=reading.in_batches,
             stopped_by_budget=_of(inside, "stopped_by_budget"),
+            capped=_capped(study, reading),
             begun=_of(inside, "running"),
             forks=reading.forks,
             outside=sum(sum(tally.by_status.values()) for tally in outside),
@@ -223,6 +226,7 @@ class _Reading:
     outcomes: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     measured: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     failures: Counter[str] = field(default_factory=Counter[str])
+    capped: Counter[str] = field(default_factory=Counter[str])
     forks: Counter[str] = field(default_factory=Counter[str])
     in_batches: int = 0
     deviating: int = 0
@@ -231,6 +235,8 @@ class _Reading:
         for state in archive.trials():
             if state.status in _FAILED:
                 self.failures[state.reason] += 1
+            elif state.status == "stopped_by_budget":
+                self.capped[state.reason] += 1
             self.in_batches += state.status == "parked" and state.waiting_for == BATCH
             if state.forked_from:
                 self.forks[state.status] += 1
@@ -294,6 +300,14 @@ def labels_of(study: Study, measure: str) -> tuple[str, ...]:
     """The labels that a judge of the study may give, as declared; none for any other measure."""
     judges = cast("Mapping[str, Mapping[str, object]]", study.document.get("judges") or {})
     return tuple(cast("list[str]", judges[measure].get("labels") or [])) if measure in judges else ()
+
+
+def _capped(study: Study, reading: _Reading) -> dict[str, Decimal | None]:
+    budget = study.budget
+    caps = {"study": budget.study_usd, "condition": budget.condition_usd, "trial": budget.trial_usd}
+    return {
+        f"budget_usd.{level}": cap for level, cap in caps.items() if reading.capped[f"the {level} budget"]
+    }
 
 
 def _rows(
