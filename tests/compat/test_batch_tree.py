@@ -1,8 +1,10 @@
 """The files of a batch beside its journal: what stands where, and what becomes of them when a batch is stopped."""
 
+import asyncio
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -12,12 +14,13 @@ import pytest
 
 from tests.behaviour.support import OnePrice
 from tests.compat.batches import project
-from tests.procedures.worlds import cast_of
+from tests.procedures.worlds import cast_of, write_world
 from trialrun.app.clock import SystemClock
 from trialrun.app.running import Control, Options, Ran, run_study
 from trialrun.app.studies import load
 from trialrun.core.calls import Call
 from trialrun.core.errors import QuotaExhausted, RequestRefused
+from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.faults import Crash, CrashingJournal
 from trialrun.testing.scripted import Scripted
@@ -157,6 +160,32 @@ async def test_every_file_has_the_documented_keys(tmp_path: Path):
     assert set(patterns) >= {
         "success_rate", "total_runs", "successful_runs", "failed_runs", "best_variation", "cost_efficiency",
         "success_factors", "failure_modes",
+    }  # fmt: skip
+
+
+async def test_two_talks_never_share_a_file_whatever_the_names_of_those_who_talk(tmp_path: Path):
+    names = ["a", "a-b", "b-c", "c"]
+    scenario = {
+        "actors": names,
+        "enable_bilateral_communication": True,
+        "turns": 1,
+        "max_communications_per_turn": 1,
+    }
+    write_world(tmp_path / "scenarios/w", scenario=scenario)
+    file = project(tmp_path, "w", variations=[])
+
+    def talks(call: Call, form: Mapping[str, Any]) -> dict[str, Any]:
+        to = {"a": "b-c", "a-b": "c"}.get(call.party)
+        return (
+            {"contact": to is not None, "to": to or "a", "message": f"HELLO-{to}"}
+            if "contact" in form
+            else {}
+        )
+
+    assert (await run(file, cast_of(talks))).exit == 0
+    found = {path.name: path.read_text() for path in file.parent.glob("runs/*/bilateral-*.md")}
+    assert {name: re.findall("HELLO-(\\S+)", text) for name, text in found.items()} == {
+        "bilateral-001-a_b-c.md": ["b-c"], "bilateral-001-a-b_c.md": ["c"],
     }  # fmt: skip
 
 
@@ -300,6 +329,54 @@ async def test_a_run_that_fails_is_listed_with_its_reason_and_taken_up_again(tmp
     assert data(file.parent / "batch-summary.json")["failed_runs"] == []
 
 
+async def test_a_run_that_takes_too_long_is_stopped_and_listed_and_no_other_is(tmp_path: Path):
+    file = project(tmp_path, variations=[], runs_per_variation=3, timeout_per_run=1)
+    inner = cast_of(world)
+
+    async def answer(call: Call) -> Any:
+        if call.trial.endswith("r2"):
+            await asyncio.sleep(60)
+        return inner._answer_to(call)
+
+    began = time.monotonic()
+    assert (await run(file, Scripted(answer))).exit == 3
+    assert time.monotonic() - began < 30
+    summary = data(file.parent / "batch-summary.json")
+    assert summary["failed_runs"] == [
+        {"run_id": "var-001-run-002", "error": "the trial took longer than 1.0 s", "status": "failed"}
+    ]
+    assert summary["runs_completed"] == 2
+    assert "ERROR   run timed out" in (file.parent / "runs/var-001-run-002/scenario.log").read_text()
+    assert (await run(file)).exit == 0
+
+
+@pytest.mark.parametrize("wide", [1, 3])
+async def test_so_many_runs_are_side_by_side_as_max_parallel_says(tmp_path: Path, wide: int):
+    file = project(tmp_path, variations=[], runs_per_variation=6, max_parallel=wide)
+    inner = cast_of(world)
+
+    async def answer(call: Call) -> Any:
+        await asyncio.sleep(0.002)
+        return inner._answer_to(call)
+
+    assert (await run(file, Scripted(answer))).exit == 0
+    with Archive(file.parent) as archive:
+        spans = [(state.started_at or 0, state.ended_at or 0) for state in archive.trials()]
+    assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) == wide
+
+
+async def test_why_a_batch_halted_is_known_and_not_guessed_from_words(tmp_path: Path):
+    """The message has `rate`, `budget` and `quota` in it, and is about none of them."""
+    file = project(tmp_path, runs_per_variation=12, variations=[], max_parallel=1)
+    refused = RequestRefused(
+        "400: `temperature` and the thinking budget are separate from any quotation", status=400
+    )
+    assert (await run(file, Scripted(lambda _: refused))).exit != 0
+    summary = data(file.parent / "batch-summary.json")
+    assert summary["status"] == "halted"
+    assert "equal failures in a row" in summary["halt_reason"]
+
+
 # --- what is the user's -----------------------------------------------------------------------------------------------
 
 
@@ -308,13 +385,23 @@ async def test_the_users_files_are_never_written_over(tmp_path: Path):
     before = file.read_bytes()
     await run(file)
     assert file.read_bytes() == before
-    note = file.parent / "runs/var-001-run-001/notes.txt"
-    note.write_text("mine", encoding="utf-8")
+    notes = [
+        file.parent / "runs/var-001-run-001" / name
+        for name in (
+            "notes.txt",
+            "actor-ideas.md",
+            "world-state-mine.md",
+            "validation-notes.json",
+            "coalition-x.md",
+        )
+    ]
+    for note in notes:
+        note.write_text("mine", encoding="utf-8")
     edited = file.read_text() + "\n# a thought for later\n"
     file.write_text(edited, encoding="utf-8")
     await run(file)
     assert file.read_text() == edited
-    assert note.read_text() == "mine"
+    assert [note.read_text() for note in notes] == ["mine"] * len(notes)
 
 
 async def test_a_batch_that_goes_elsewhere_has_its_file_copied_there(tmp_path: Path):

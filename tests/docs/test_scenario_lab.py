@@ -122,7 +122,7 @@ def test_the_tree_that_is_shown_is_the_tree_that_is_written(home: Path):
     (shown,) = [text for text in blocks("") if "batch-summary.json" in text]
     names = re.findall(r"── (\S+?)(?:/| |$)", shown, re.MULTILINE)
     here = {path.name for path in (home / "experiments/my-experiment").rglob("*")}
-    needs_talks = {"bilateral-001-ann-bob.md", "coalition-001-ann-bob-cy.md", "validation-001.md"}
+    needs_talks = {"bilateral-001-ann_bob.md", "coalition-001-ann_bob_cy.md", "validation-001.md"}
     assert set(names) - here == needs_talks
 
 

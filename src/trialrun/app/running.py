@@ -313,7 +313,8 @@ class Session:
         stopped_by = run.stopped_by if isinstance(run.stopped_by, e.TrialrunError) else None
         if not isinstance(stopped_by, e.StoreError):
             reason = stopped_by.what if stopped_by else run.progress.stop or "nothing left to do"
-            self._journal.append("", [f.Closed(session=self.id, reason=reason)])
+            error = type(stopped_by).__name__ if stopped_by else ""
+            self._journal.append("", [f.Closed(session=self.id, reason=reason, error=error)])
             await self._journal.commit()
         live = snapshot_of(self._plan, run.progress, gateway, self._ledger, self._clock)
         return Ran(

@@ -76,6 +76,8 @@ class Closed(_Fact, frozen=True, tag="closed"):
 
     session: str
     reason: str
+    error: str = ""
+    """The kind of error that stopped it (`QuotaExhausted`), if one did."""
 
 
 # --- of a trial ---------------------------------------------------------------------------------------------------

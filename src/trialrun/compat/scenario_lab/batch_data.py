@@ -4,6 +4,7 @@ V1. planned = completed + failed + pending, in every file. A run that was halted
 V2. The costs of the runs add up to what the batch spent, to the last digit of the journal.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,6 +14,7 @@ from trialrun.app.analysis.data import Results, TrialRow, Variation
 from trialrun.app.analysis.layout import run_id, usd
 from trialrun.app.analysis.statistics import standing_of
 from trialrun.compat.scenario_lab.log import moment
+from trialrun.core.errors import BudgetExhausted, QuotaExhausted
 from trialrun.core.study import Study
 from trialrun.stats.intervals import Estimate
 
@@ -36,6 +38,8 @@ class BatchRecord:
     is_running: bool
     closed: str
     """What the last run said when it ended."""
+    stopped_by: str
+    """The kind of error that ended it, if one did."""
     started_at: float | None
     ended_at: float | None
 
@@ -165,14 +169,14 @@ def _halted_by(batch: BatchRecord) -> str:
         return "budget_limit"
     if any(trial.status == "parked" for trial in unfinished):
         return "waiting_for_answers"
-    said = batch.closed.lower()
-    if "budget" in said:
-        return "budget_limit"
-    if "quota" in said or "rate" in said or "429" in said:
+    if batch.stopped_by in _STOPS:
+        return _STOPS[batch.stopped_by]
+    if re.search(r"\b429\b|\brate[- ]limit", batch.closed, re.IGNORECASE):
         return "rate_limit"
-    return "interrupted" if not said or "interrupt" in said else batch.closed
+    return batch.closed if batch.closed not in ("", "nothing left to do") else "interrupted"
 
 
+_STOPS: Mapping[str, str] = {BudgetExhausted.__name__: "budget_limit", QuotaExhausted.__name__: "rate_limit"}
 _MESSAGES: Mapping[str, str] = {
     "budget_limit": "Budget limit reached: raise `budget_limit`, then run again with `--resume`.",
     "cost_per_run_limit": "Run cost exceeds limit: raise `cost_per_run_limit`, then run again with `--resume`.",

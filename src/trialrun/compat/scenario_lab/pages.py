@@ -38,7 +38,7 @@ def _turn(
             found[f"actor-{actor.name}-{turn:03d}.md"] = text
     for audience in sorted({each.audience for each in said if each.audience}):
         kind = "bilateral" if len(audience) == 2 else "coalition"
-        name = f"{kind}-{turn:03d}-{'-'.join(audience)}.md"
+        name = f"{kind}-{turn:03d}-{'_'.join(audience)}.md"  # short names have hyphens, and no underscore
         lines = [each for each in said if each.audience == audience]
         found[name] = _talk(f"turn {turn}", lines, logged, titles)
     return found

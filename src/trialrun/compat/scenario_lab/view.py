@@ -41,8 +41,8 @@ CONFIG, SUMMARY, STATE, COSTS = (
 )
 _RUN = re.compile(r"var-\d{3,}-run-\d{3,}")
 _OURS = re.compile(
-    r"(?:world-state|actor|bilateral|coalition|validation)-.*\.(?:md|json)|scenario\.log|"
-    r"(?:metrics|costs|scenario-state)\.json"
+    r"world-state-\d{3,}\.md|actor-[a-z0-9-]+-\d{3,}\.md|(?:bilateral|coalition)-\d{3,}-[a-z0-9_-]+\.md|"
+    r"validation-(?:\d{3,}|summary)\.(?:md|json)|scenario\.log|(?:metrics|costs|scenario-state)\.json"
 )
 _PAGE = 50
 _SHARE = 20
@@ -99,8 +99,8 @@ class BatchView:
         opened = [entry.at for entry in study if isinstance(entry.fact, f.Opened)]
         closed = [entry for entry in study if isinstance(entry.fact, f.Closed)]
         ended = [trial.ended_at for trial in results.trials if trial.ended_at is not None]
-        last = closed[-1].fact if closed else None
         is_closed = bool(closed) and bool(opened) and closed[-1].at >= opened[-1]
+        last = closed[-1].fact if is_closed else None
         record = BatchRecord(
             name=batch.experiment_name,
             base_scenario=batch.base_scenario,
@@ -109,7 +109,8 @@ class BatchView:
             held_usd=total.held_usd,
             unknown_costs=total.unknown_costs,
             is_running=archive.holder() is not None,
-            closed=last.reason if isinstance(last, f.Closed) and is_closed else "",
+            closed=last.reason if isinstance(last, f.Closed) else "",
+            stopped_by=last.error if isinstance(last, f.Closed) else "",
             started_at=min((t.started_at for t in results.trials if t.started_at is not None), default=None),
             ended_at=max(ended, default=None),
         )
