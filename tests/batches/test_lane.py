@@ -4,12 +4,13 @@ from decimal import Decimal
 from pathlib import Path
 
 from tests.batches.support import answer, batch_plan, jumping, route_of, run_batches, two_turns
-from tests.behaviour.support import facts, make_plan, run, states, tables
+from tests.behaviour.support import BASE, facts, make_plan, run, states, tables
 from trialrun.app.exits import Exit
 from trialrun.app.running import Options
 from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
-from trialrun.core.study import Batching
+from trialrun.core.ports import Lab
+from trialrun.core.study import Batching, Trial
 from trialrun.testing.scripted import Scripted
 from trialrun.testing.scripted_batches import Course, doubled, foreign, missing, reverse
 
@@ -184,3 +185,25 @@ def test_the_settings_of_the_lane_come_from_the_study_file(tmp_path: Path):
     assert plan.study.batching == Batching(
         requests=9, queued_tokens=8, flush_s=7.0, poll_s=6.0, deadline_s=7200.0, then="wait"
     )
+
+
+async def test_a_reply_that_comes_while_its_trial_is_open_is_not_asked_for_again(tmp_path: Path):
+    """One batch is back, and its trial is replayed; before it comes to the other question, the other batch is back too."""
+    clock = jumping()
+
+    async def both(trial: Trial, lab: Lab) -> dict[str, object]:
+        async def quick(lab: Lab) -> str:
+            return (await lab.ask("a", "Quick?")).text
+
+        async def slow(lab: Lab) -> str:
+            await clock.sleep(60)  # something of the procedure's own, which takes its time in every replay
+            return (await lab.ask("b", "Slow?")).text
+
+        return {"said": await lab.together(quick, slow)}
+
+    a = BASE["parties"]["a"]
+    plan = batch_plan(tmp_path, both, parties={"a": a, "b": {**a, "model": "x/n"}}, batch={"poll_s": 5})
+    route = route_of(clock, Course(takes_s=100), Course(takes_s=130))
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert len(route.batches) == 2
+    assert sum(route.billed.values()) == 8, "two calls of four trials"

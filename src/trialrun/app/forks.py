@@ -10,7 +10,7 @@ from trialrun.core import facts as f
 from trialrun.core.errors import UsageError
 from trialrun.core.near import pick
 from trialrun.core.ports import Journal
-from trialrun.core.state import TrialState, branching_of, in_force
+from trialrun.core.state import BATCH, TrialState, branching_of, in_force
 from trialrun.core.study import Condition, Spec, Trial
 from trialrun.core.texts import is_character
 from trialrun.engine.parts import Slot
@@ -73,14 +73,17 @@ class Standing:
 
 
 async def standing(journal: Journal, plan: Plan) -> Standing:
-    """The forks that a run has to carry out, and how many wait or failed."""
+    """The forks that a run has to carry out, and how many wait for a person or failed.
+
+    Those that wait for a batch are carried out too: what they wait for may never have left, and if it has, they wait on.
+    """
     due: list[TrialState] = []
     parked = failed = 0
     wanted = ("planned", "running", "stopped_by_budget", "parked", "failed", "timed_out", "cancelled")
     async for state in journal.with_status(*wanted):
         if not state.forked_from:
             continue
-        if state.status == "parked":
+        if state.status == "parked" and state.waiting_for != BATCH:
             parked += 1
         elif state.is_ended:
             failed += 1

@@ -277,7 +277,7 @@ class Session:
             journal=self._journal,
             door=slow or gateway,
             slow=slow,
-            money=_Money(self._ledger, gateway),
+            money=_Money(self._ledger, gateway, slow),
             clock=self._clock,
             limits=plan.study.limits,
             mode="rehearsal" if plan.lane == "rehearsal" else "live",
@@ -328,9 +328,10 @@ class Session:
 class _Money:
     """The ledger and the gateway as the engine sees them."""
 
-    def __init__(self, ledger: Ledger, gateway: Gateway) -> None:
+    def __init__(self, ledger: Ledger, gateway: Gateway, slow: BatchLane | None) -> None:
         self._ledger = ledger
         self._gateway = gateway
+        self._slow = slow
 
     def open_trial(self, trial: str, state: TrialState | None) -> None:
         zero = Decimal(0)
@@ -338,13 +339,22 @@ class _Money:
             trial,
             settled_usd=state.spent_usd if state else zero,
             held_usd=state.held_usd if state else zero,
+            in_flight_usd=self._coming_usd(state) if state else zero,
         )
+
+    def _coming_usd(self, state: TrialState) -> Decimal:
+        """Of what the trial holds, so much is out in the slow lane: the latest attempt of each call that it waits for."""
+        if self._slow is None:
+            return Decimal(0)
+        latest = {at: held for (at, _), held in sorted(state.holds.items())}
+        coming = (held for at, held in latest.items() if self._slow.is_coming(state.id, at))
+        return sum(coming, Decimal(0))
 
     def close_trial(self, trial: str) -> None:
         self._ledger.close_trial(trial)
 
-    def forget(self, trial: Trial, held_usd: Decimal) -> None:
-        self._ledger.forget(trial.condition.id, trial.id, held_usd)
+    def forget(self, condition: str, trial: str, held_usd: Decimal) -> None:
+        self._ledger.forget(condition, trial, held_usd)
 
     def drain(self) -> None:
         self._gateway.drain()
@@ -369,8 +379,7 @@ def measures_of(trial: Trial, transcript: Sequence[Utterance]) -> Mapping[str, f
 
 def refuse_unknown_prices(plan: Plan, prices: PriceBook) -> None:
     """With a budget, every model needs a price: an unknown cost cannot be held against a cap."""
-    budget = plan.study.budget
-    if budget.study_usd is None and budget.condition_usd is None and budget.trial_usd is None:
+    if not plan.study.budget.has_cap:
         return
     unknown = sorted(model for model in models_of(plan.study) if prices.price_of(model) is None)
     if unknown:

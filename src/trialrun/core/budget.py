@@ -58,9 +58,9 @@ class Ledger:
         self.study.settled_usd += settled_usd
         self.study.held_usd += held_usd
 
-    def expect(self, condition: str, held: Decimal) -> None:
+    def expect(self, condition: str, trial: str, held: Decimal) -> None:
         """Of what was carried as held, so much is under way and will settle in this run."""
-        for _, account in self._levels(condition, ""):
+        for _, account in self._levels(condition, trial):
             account.in_flight_usd += held
 
     def forget(self, condition: str, trial: str, held: Decimal) -> None:
@@ -74,11 +74,16 @@ class Ledger:
             account.settled_usd += settled_usd
             account.held_usd += held_usd
 
-    def open_trial(self, trial: str, *, settled_usd: Decimal, held_usd: Decimal) -> None:
+    def open_trial(
+        self, trial: str, *, settled_usd: Decimal, held_usd: Decimal, in_flight_usd: Decimal = _ZERO
+    ) -> None:
         """Begin to watch a trial's own cap, if trials have one."""
         if self.budget.trial_usd is not None:
             self._trials[trial] = Account(
-                cap_usd=self.budget.trial_usd, settled_usd=settled_usd, held_usd=held_usd
+                cap_usd=self.budget.trial_usd,
+                settled_usd=settled_usd,
+                held_usd=held_usd,
+                in_flight_usd=in_flight_usd,
             )
 
     def close_trial(self, trial: str) -> None:

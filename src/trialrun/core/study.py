@@ -134,6 +134,11 @@ class Budget:
     condition_usd: Decimal | None = None
     trial_usd: Decimal | None = None
 
+    @property
+    def has_cap(self) -> bool:
+        """Whether there is one at all: then nothing may be asked whose price nobody knows."""
+        return any(cap is not None for cap in (self.study_usd, self.condition_usd, self.trial_usd))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateLimit:

@@ -13,6 +13,7 @@ from trialrun.core import chance
 from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core.calls import Call, Message, Reply, Request, Tool
+from trialrun.core.state import BATCH
 from trialrun.core.study import Party, Spec
 from trialrun.engine import repairs, templates
 from trialrun.engine.bearings import Bearings
@@ -133,10 +134,11 @@ def _known_reply(at: Bearings, address: str, request: Request) -> Reply | None:
 
 async def _ask_now(at: Bearings, address: str, party: Party, request: Request, purpose: str) -> Reply:
     sitting = at.sitting
+    if sitting.is_behind():
+        raise e.Parked(BATCH)
     call = Call(
         trial=sitting.trial.id,
-        # A fork is outside its condition: outside the sums, so outside the cap too.
-        condition="" if sitting.earlier else sitting.trial.condition.id,
+        condition=sitting.capped_by,
         address=address,
         party=party.name,
         purpose=purpose,

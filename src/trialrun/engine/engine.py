@@ -38,6 +38,8 @@ class Run:
         """Trials that were parked and may go on, by id: there may be very many."""
         self._busy: set[str] = set()
         """Trials that are open or about to be: what comes for them meanwhile must not open them twice."""
+        self._behind: set[str] = set()
+        """Of these, the ones for which the slow lane brought something since they were opened."""
         self._closed: set[str] = set()
         self._parked: set[str] = set()
         """Trials that wait, by id, of those that this run came by. All others are met in their place of the plan."""
@@ -179,7 +181,8 @@ class Run:
         ending: f.TrialFact | None = None
         is_answered = False
         try:
-            sitting, state = await self._seating.sit_down(slot, is_new)
+            self._behind.discard(trial.id)
+            sitting, state = await self._seating.sit_down(slot, is_new, lambda: trial.id in self._behind)
             if state is not None and state.is_ended:
                 return  # something came for it, and it was opened and ended, before its place in the order came
             self._parts.money.open_trial(trial.id, state)
@@ -187,7 +190,7 @@ class Run:
                 ending = await run_trial(sitting, self._parts.procedure_of(trial.spec))
             except e.StudyStop as stop:
                 ending = self._stop(stop)
-            is_answered = isinstance(ending, f.Waiting) and self._has_answer(trial.id, ending)
+            is_answered = isinstance(ending, f.Waiting) and self._has_come(trial.id, ending)
             if is_answered:
                 ending = None
                 await self._parts.journal.commit()
@@ -210,8 +213,7 @@ class Run:
                 self._ready.append(slot)
             else:
                 self._busy.discard(trial.id)
-            if isinstance(ending, f.Waiting):
-                self._wake_if_answered(trial.id, ending)
+                self._behind.discard(trial.id)
             self._news.set()
 
     def _stop(self, stop: e.StudyStop | e.StoreError) -> f.TrialFact | None:
@@ -249,16 +251,12 @@ class Run:
         except e.BreakerOpen as stop:
             self._stop(stop)
 
-    def _has_answer(self, trial: str, waiting: f.Waiting) -> bool:
-        """Whether a person answered while the trial was open, too late for this sitting to hear of it."""
+    def _has_come(self, trial: str, waiting: f.Waiting) -> bool:
+        """Whether what it waits for came while the trial was open, too late for this sitting to hear of it."""
+        if waiting.waiting_for == BATCH:
+            return trial in self._behind
         kind, _, at = waiting.waiting_for.partition(":")
         return kind == "human" and (trial, at) in self._answers
-
-    def _wake_if_answered(self, trial: str, waiting: f.Waiting) -> None:
-        """What a trial waits for in the slow lane may have come while it was still open."""
-        slow = self._parts.slow
-        if waiting.waiting_for == BATCH and slow is not None and not slow.waits_for(trial):
-            self._wake_up([trial])
 
     # --- the outside ------------------------------------------------------------------------------------------------
 
@@ -280,6 +278,7 @@ class Run:
     def _wake_up(self, trials: Sequence[str]) -> None:
         """These were parked, and something came for them; or, with none, the slow lane has other news."""
         self._woken.extend(trials)
+        self._behind.update(self._busy.intersection(trials))
         self._news.set()
 
     async def _beat(self) -> None:

@@ -27,6 +27,11 @@ class Slot:
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
     """What `judges` names."""
 
+    @property
+    def capped_by(self) -> str:
+        """The condition whose cap counts the trial's calls. A fork is outside its condition's sums, so outside its cap."""
+        return "" if self.earlier else self.trial.condition.id
+
 
 class Money(Protocol):
     """What the engine tells the gateway's ledger."""
@@ -35,7 +40,7 @@ class Money(Protocol):
 
     def close_trial(self, trial: str) -> None: ...
 
-    def forget(self, trial: Trial, held_usd: Decimal) -> None:
+    def forget(self, condition: str, trial: str, held_usd: Decimal) -> None:
         """A hold of an earlier run was for something that never left."""
         ...
 

@@ -3,13 +3,12 @@
 S1. What was in flight when a process died is in doubt, and stays held; what had not left is released.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from trialrun.core import facts as f
 from trialrun.core.ports import Journal
 from trialrun.core.state import TrialState, before_turn, branching_of, in_force
-from trialrun.core.study import Trial
 from trialrun.engine.parts import Parts, Progress, Slot
 from trialrun.engine.record import Record, hashes_of
 from trialrun.engine.sitting import Sitting
@@ -23,7 +22,9 @@ class Seating:
         self._progress = progress
         self._place = first_place
 
-    async def sit_down(self, slot: Slot, is_new: bool) -> tuple[Sitting, TrialState | None]:
+    async def sit_down(
+        self, slot: Slot, is_new: bool, is_behind: Callable[[], bool]
+    ) -> tuple[Sitting, TrialState | None]:
         """Everything that is known of the trial, ready for its replay."""
         journal, trial = self._parts.journal, slot.trial
         state = None if is_new else (await journal.states([trial.id])).get(trial.id)
@@ -32,11 +33,15 @@ class Seating:
         if not any(isinstance(entry.fact, f.Started) for entry in own):
             journal.append(trial.id, self._opening(slot), slot.texts)
             self._progress.started += 1
-        released = self._own_up(trial, own)
+        released = self._own_up(slot, own)
+        if released:
+            # What it holds is less now than when it was looked up.
+            state = (await journal.states([trial.id])).get(trial.id)
         entries = await shared_history(journal, own) + own
         texts = await journal.texts(hashes_of(entries)) if entries else {}
         sitting = Sitting(
             trial=trial,
+            capped_by=slot.capped_by,
             record=Record.of([*entries, *released], texts, before=entire[: len(entire) - len(own)]),
             journal=journal,
             door=self._parts.door,
@@ -45,10 +50,11 @@ class Seating:
             mode=self._parts.mode,
             measures_of=self._parts.measures_of,
             earlier=slot.earlier,
+            is_behind=is_behind,
         )
         return sitting, state
 
-    def _own_up(self, trial: Trial, entries: Sequence[f.Entry]) -> list[f.Entry]:
+    def _own_up(self, slot: Slot, entries: Sequence[f.Entry]) -> list[f.Entry]:
         """Attempts that were under way when a process died: nobody knows whether they were billed.
 
         One that only waited for its pack had not left; it is released, and its facts are given back.
@@ -62,23 +68,24 @@ class Seating:
                     open_.pop((entry.fact.at, entry.fact.attempt), None)
                 case _:
                     pass
-        slow, released = self._parts.slow, list[f.Entry]()
+        slow, trial, released = self._parts.slow, slot.trial, list[f.Entry]()
         for held in open_.values():
             if held.lane == "batch":
                 if slow is None or not slow.waits_for(trial.id, held.at):
-                    released.append(self._release(trial, held))
+                    released.append(self._release(slot, held))
                 continue
             reason = "the process ended while it was in flight"
             doubted = f.Doubted(at=held.at, attempt=held.attempt, error="Interrupted", reason=reason)
             self._parts.journal.append(trial.id, [doubted])
         return released
 
-    def _release(self, trial: Trial, held: f.Held) -> f.Entry:
+    def _release(self, slot: Slot, held: f.Held) -> f.Entry:
+        trial = slot.trial.id
         reason = "the process ended before its pack was built"
         fact = f.Released(at=held.at, attempt=held.attempt, error=f.NEVER_SENT, reason=reason)
-        self._parts.journal.append(trial.id, [fact])
-        self._parts.money.forget(trial, held.ceiling_usd or Decimal(0))
-        return f.Entry(0, trial.id, 0.0, fact)
+        self._parts.journal.append(trial, [fact])
+        self._parts.money.forget(slot.capped_by, trial, held.ceiling_usd or Decimal(0))
+        return f.Entry(0, trial, 0.0, fact)
 
     def _opening(self, slot: Slot) -> list[f.TrialFact]:
         condition = slot.trial.condition

@@ -31,6 +31,8 @@ class Sitting:
     door: Door
     clock: Clock
     limits: Limits
+    capped_by: str = ""
+    """The condition whose cap counts the trial's calls, if one does."""
     mode: Mode = "live"
     measures_of: Callable[[Trial, Sequence[Utterance]], Mapping[str, float | None]] = _no_measures
     earlier: tuple[tuple[int, Spec], ...] = ()
@@ -46,6 +48,8 @@ class Sitting:
     """The last answered request of each party: its address and messages. The next is written as a difference to it."""
     stop: StudyStop | StoreError | TrialTimeout | None = None
     """Why this trial cannot go on, kept in case the procedure swallows the exception."""
+    is_behind: Callable[[], bool] = bool
+    """Whether something came for the trial since its record was laid out: what it would ask now may be answered."""
     is_revoked: bool = False
     bound: Timeout | None = None
     """The time limit of the turn."""

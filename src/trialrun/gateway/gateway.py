@@ -18,7 +18,6 @@ from trialrun.core import facts as f
 from trialrun.core.calls import Call, RawReply
 from trialrun.core.errors import CallError, Drained, ReplyUnreadable, StoreError, StudyStop
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook, Provider
-from trialrun.core.pricing import ceiling_usd
 from trialrun.core.retry import next_wait
 from trialrun.core.study import Limits, Price
 from trialrun.gateway.breaker import Breaker
@@ -96,6 +95,7 @@ class Gateway:
     def drain(self) -> None:
         """Let nothing new leave. Calls in flight settle; everybody else is unwound with `Drained`."""
         self._draining.set()
+        self.purse.drain()
         self.pacer.drain()
 
     async def ask(
@@ -126,7 +126,7 @@ class Gateway:
             provider=provider,
             body=provider.prepare(call),
             price=price,
-            ceiling_usd=ceiling_usd(request, price) if price else None,
+            ceiling_usd=self.purse.ceiling_of(call, request, price),
             tokens=request.size_bytes // _BYTES_PER_TOKEN + request.max_tokens,
             delta=delta,
             texts=texts,

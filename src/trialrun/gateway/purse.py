@@ -7,7 +7,10 @@ from decimal import Decimal
 from typing import Protocol
 
 from trialrun.core.budget import Ledger, LevelName
-from trialrun.core.errors import BudgetExhausted
+from trialrun.core.calls import Request
+from trialrun.core.errors import BudgetExhausted, Drained
+from trialrun.core.pricing import ceiling_usd
+from trialrun.core.study import Price
 
 
 class Payer(Protocol):
@@ -73,6 +76,20 @@ class Purse:
             self.ledger.hold(call.condition, call.trial, amount)
         return room == "fits"
 
+    def ceiling_of(self, call: Payer, request: Request, price: Price | None) -> Decimal | None:
+        """The most that the call can cost; None where nobody knows, which only a study without any cap may pay for."""
+        if price is not None:
+            return ceiling_usd(request, price)
+        if self.ledger.budget.has_cap:
+            raise BudgetExhausted(
+                f"there is a budget, but nobody knows the price of {request.model}",
+                level="study",
+                where=call.place,
+                fix=f"state it under `prices`, as `{request.model}: {{input: 0.25, output: 2.00}}` (USD per million "
+                "tokens), then run the study again: it continues",
+            )
+        return None
+
     def settle(self, call: Payer, held: Decimal, cost: Decimal) -> None:
         self.ledger.settle(call.condition, call.trial, held, cost)
         self._serve()
@@ -88,6 +105,13 @@ class Purse:
     def doubt(self, call: Payer, held: Decimal) -> None:
         self.ledger.doubt(call.condition, call.trial, held)
         self._serve()
+
+    def drain(self) -> None:
+        """Nobody waits any longer: what is in flight may be a batch that takes a day."""
+        waiting, self._waiting = self._waiting, deque()
+        for waiter in waiting:
+            if not waiter.turn.done():
+                waiter.turn.set_exception(Drained())
 
     def _serve(self) -> None:
         """Let everybody go on who can, in order; a call that waits for the study's money blocks those behind it."""

@@ -19,7 +19,6 @@ from trialrun.core.batches import BatchRoute, PackFile, PackStore
 from trialrun.core.calls import Call
 from trialrun.core.packs import UNSENT, Pack, pack_id, pack_of, packs_in
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook
-from trialrun.core.pricing import ceiling_usd
 from trialrun.core.state import BATCH
 from trialrun.core.study import Batching, Limits
 from trialrun.gateway.batches.courier import Courier, Office
@@ -27,7 +26,7 @@ from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
 from trialrun.gateway.batches.telling import bug_in, late_line, line_of
-from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since
+from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since_built
 from trialrun.gateway.batches.waiting_room import WaitingRoom
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.pausing import pause
@@ -68,6 +67,8 @@ class BatchLane:
         """Trials that wait for money which packs that are out hold."""
         self._later: set[str] = set()
         """Trials whose calls are left for a later run."""
+        self._lost: set[tuple[str, str]] = set()
+        """Calls that are out, as trial and address, and of which nothing comes in this run."""
         self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
         self._departing: list[Load] = []
         self._packs: dict[str, Pack] = {}
@@ -97,13 +98,12 @@ class BatchLane:
         self._packs = {pack.id: pack for pack in known.values() if pack.is_open}
         till = self._till()
         for pack in list(self._packs.values()):
-            ended = await ended_since(parts.journal, pack.built_seq)
+            ended = await ended_since_built(pack, parts.journal)
             for row in parts.packs.rows(pack.id):
                 if row.key in ended.surely:
                     continue
-                is_coming = pack.stage != "doubted" or pack.decision is not None
-                if is_coming and row.key not in ended.in_doubt:
-                    self._purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
+                if row.key not in ended.in_doubt:
+                    self._purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
                 self._await(row.trial, row.at)
             await carry_out(pack, till, clock=parts.clock, ended=ended)
             await self._dissolve_if_stale(pack)
@@ -136,7 +136,7 @@ class BatchLane:
         if call.address in self._out.get(call.trial, ()):
             raise e.Parked(BATCH)
         is_late = self._parts.takes_new and self._deadline.is_past
-        if not self._parts.takes_new or (is_late and self._parts.settings.then == "live"):
+        if self._goes_live:
             return await self._parts.gateway.ask(
                 call, attempts_before=attempts_before, delta=delta, texts=texts
             )
@@ -148,13 +148,19 @@ class BatchLane:
         self._put_down(call, attempts_before + 1, delta, texts)
         raise e.Parked(BATCH)
 
+    @property
+    def _goes_live(self) -> bool:
+        """Whether new calls leave at once."""
+        parts = self._parts
+        return not parts.takes_new or (self._deadline.is_past and parts.settings.then == "live")
+
     def _put_down(
         self, call: Call, attempt: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
     ) -> None:
         parts, request = self._parts, call.request
         route = parts.route(request.model)
         price = parts.prices.batch_price_of(request.model)
-        ceiling = ceiling_usd(request, price) if price else None
+        ceiling = self._purse.ceiling_of(call, request, price)
         body = route.provider.prepare(call)
         if not self._purse.take(call, ceiling or _ZERO):
             self._short[call.trial] = None
@@ -190,6 +196,9 @@ class BatchLane:
         if at:
             return at in self._out.get(trial, ())
         return trial in self._out or trial in self._short or trial in self._later
+
+    def is_coming(self, trial: str, at: str) -> bool:
+        return self.waits_for(trial, at) and (trial, at) not in self._lost
 
     def nothing_else(self) -> None:
         self._loads.flush()
@@ -331,6 +340,8 @@ class BatchLane:
             await self._finish(pack, unpacked)
         elif not pack.is_open:
             self._release(pack)
+        elif pack.stage == "doubted" or self._goes_live:
+            await self._stop_expecting(pack)
 
     async def _finish(self, pack: Pack, unpacked: Unpacked) -> None:
         self._parts.gateway.meter.batched += unpacked.counts["ok"] + unpacked.counts["unreadable"]
@@ -339,8 +350,10 @@ class BatchLane:
             example = unpacked.foreign[0][:80]
             reason = f"its results have {len(unpacked.foreign)} ids that were never sent, such as `{example}`"
             await self._doubt(pack, reason, pack.requests)
+            await self._stop_expecting(pack)
             return
         if unpacked.missing:
+            self._lost.update((row.trial, row.at) for row in unpacked.missing)
             reason = f"{len(unpacked.missing)} of its {pack.requests} calls are in no result"
             await self._doubt(pack, reason, len(unpacked.missing))
         else:
@@ -365,6 +378,22 @@ class BatchLane:
         pack.apply(fact, self._parts.clock.now())
         await self._parts.journal.commit()
 
+    async def _stop_expecting(self, pack: Pack) -> None:
+        """Nothing comes of this pack in this run. Who waits for its money to make room must not wait for ever."""
+        ended = await ended_since_built(pack, self._parts.journal)
+        for row in self._parts.packs.rows(pack.id):
+            if row.key not in ended.surely:
+                self._lost.add((row.trial, row.at))
+                if row.key not in ended.in_doubt:
+                    self._purse.doubt(row, row.ceiling_usd or _ZERO)
+        self._wake(self._no_longer_short())
+
+    def _no_longer_short(self) -> list[str]:
+        """Those that waited for money may look again whether there is some."""
+        trials = list(self._short)
+        self._short.clear()
+        return trials
+
     def _await(self, trial: str, at: str) -> None:
         self._out[trial] = (*self._out.get(trial, ()), at)
 
@@ -380,9 +409,7 @@ class BatchLane:
             else:
                 self._out.pop(row.trial, None)
             trials[row.trial] = None
-        trials.update(self._short)
-        self._short.clear()
-        self._wake(list(trials))
+        self._wake([*trials, *(trial for trial in self._no_longer_short() if trial not in trials)])
 
     def _till(self) -> Till:
         parts = self._parts

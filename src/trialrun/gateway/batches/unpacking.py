@@ -83,10 +83,13 @@ class Ended:
     """Those that were billed once more."""
 
 
-async def ended_since(journal: Journal, seq: int) -> Ended:
-    """The endings of attempts of all trials after this fact."""
+async def ended_since_built(pack: Pack, journal: Journal) -> Ended:
+    """The endings of attempts of all trials since the pack was built, by an earlier run. Within the run that built it,
+    nothing of it ends but by its own results; what ended before may have had the same numbers, and never left."""
     ended = Ended()
-    async for entry in journal.since(seq, *_ENDINGS):
+    if not pack.built_seq:
+        return ended
+    async for entry in journal.since(pack.built_seq, *_ENDINGS):
         match entry.fact:
             case f.Settled() | f.Released() | f.Confirmed() as fact:
                 ended.surely.add((entry.trial, fact.at, fact.attempt))
@@ -106,7 +109,7 @@ async def dissolve(
     """Give the calls of a pack that surely never ran back to their trials; `refused` lines are given up for good."""
     counts = Counter[str]()
     refused = refused or {}
-    ended = await ended_since(till.journal, pack.built_seq)
+    ended = await ended_since_built(pack, till.journal)
     for number, row in enumerate(till.packs.rows(pack.id), start=1):
         if row.key in ended.surely:
             continue
@@ -118,7 +121,7 @@ async def dissolve(
             facts.append(f.GaveUp(at=row.at, error="RequestRefused", reason=why))
         till.journal.append(row.trial, facts)
         if row.key in ended.in_doubt:
-            till.purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
+            till.purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
         till.purse.release(row, row.ceiling_usd or _ZERO)
         counts["refused" if why else "to be tried again"] += 1
     await till.journal.commit()
@@ -145,9 +148,7 @@ class _Unpacking:
             unpacked.foreign = [id_ for id_ in self._ids() if id_ not in self._rows]
             if unpacked.foreign:
                 return unpacked
-        if self._pack.built_seq:
-            # Built by an earlier run: some of its lines may have ended since, in whatever way.
-            self._ended = await ended_since(self._till.journal, self._pack.built_seq)
+        self._ended = await ended_since_built(self._pack, self._till.journal)
         for number, result in enumerate(self._results(), start=1):
             self._take(result)
             if number % _LINES_A_COMMIT == 0:
@@ -180,7 +181,7 @@ class _Unpacking:
                 self._unpacked.counts["settled before"] += 1
                 return
             if row.key in self._ended.in_doubt:
-                self._till.purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
+                self._till.purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
             if result.raw is not None:
                 self._settle(row, result.raw)
             else:
@@ -256,7 +257,7 @@ class _Unpacking:
                 continue
             if look is not None and has_all:
                 if row.key in self._ended.in_doubt:
-                    self._till.purse.ledger.expect(row.condition, row.ceiling_usd or _ZERO)
+                    self._till.purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
                 self._release(row, Result(id=row.id, reason=f"the batch ended before it ran ({look.word})"))
                 continue
             self._unpacked.missing.append(row)
