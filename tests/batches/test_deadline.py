@@ -150,3 +150,18 @@ async def test_what_is_late_is_told_with_what_it_costs_more(tmp_path: Path):
     assert "0.1 h" in line
     assert "at the live price" in line
     assert packs(plan)[0].stage == "closed"
+
+
+async def test_a_cancel_that_never_left_is_done_by_the_next_run(tmp_path: Path):
+    """The intent is durable before the deed, so it may be all that there is."""
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=80_000))
+    route.fail("cancel", *[e.Unavailable("the provider is away", status=503)] * 120)
+    live = Scripted(answer)
+    plan = batch_plan(tmp_path, batch=LATE)
+    assert (await run_batches(plan, route, clock, live=live)).exit is Exit.STOPPED
+    began = clock.now()
+    assert (await run_batches(plan, route, clock, live=live)).exit is Exit.DONE
+    assert clock.now() < began + 60
+    assert route.used["cancel"] == 121, "once more, and not at every look"
+    assert len(live.sent) == 8

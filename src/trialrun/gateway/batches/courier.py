@@ -66,6 +66,8 @@ class Courier:
         self._clock = office.clock
         self._refusals = 0
         """Of its creation, in this run."""
+        self._is_pulled_out = False
+        """Whether this run has asked the provider to cancel it."""
 
     async def carry(self) -> Unpacked | None:
         """Bring the pack as far as it goes in this run. Gives what was unpacked, or None if it is not back yet."""
@@ -169,9 +171,9 @@ class Courier:
 
     async def _follow(self) -> None:
         """Look until the batch has ended, and fetch what it left. Faster at first: most are done soon."""
-        wait_s = _FIRST_LOOK_S
+        wait_s, look = _FIRST_LOOK_S, None
         while not self._is_stopping:
-            await self._pull_out_if_late()
+            await self._pull_out_if_late(look)
             look = await self._look_once()
             if self.pack.stage != "created" or self._office.is_detached:
                 return
@@ -246,12 +248,19 @@ class Courier:
     def _until_deadline_s(self) -> float:
         return float("inf") if self.pack.is_cancelled else self._office.deadline.left_s
 
-    async def _pull_out_if_late(self) -> None:
-        """Past the deadline the rest is cancelled; what is done by then comes back with its results."""
+    async def _pull_out_if_late(self, look: Look | None) -> None:
+        """Past the deadline the rest is cancelled; what is done by then comes back with its results.
+
+        The cancelling of an earlier run may never have left: where a look says so, it is done again.
+        """
         pack = self.pack
-        if pack.is_cancelled or not self._office.deadline.is_past:
+        if self._is_pulled_out or not self._office.deadline.is_past:
             return
-        await self._record(p.PackIntended(pack=pack.id, step="cancel", reason=REASON))
+        if not pack.is_cancelled:
+            await self._record(p.PackIntended(pack=pack.id, step="cancel", reason=REASON))
+        elif look is None or look.phase not in ("queued", "running"):
+            return
+        self._is_pulled_out = True
         try:
             await self._insist("cancel it", lambda: self._route.cancel(pack.batch))
         except e.RequestRefused as error:
