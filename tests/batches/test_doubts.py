@@ -9,18 +9,21 @@ from tests.batches.support import answer, batch_plan, jumping, route_of, run_bat
 from tests.behaviour.support import facts, make_plan, states, tables
 from trialrun.app.changes import Consent
 from trialrun.app.clock import SystemClock
+from trialrun.app.doctoring import checks_of_study, confirm, doubts_of
 from trialrun.app.exits import Exit
-from trialrun.app.running import Options
+from trialrun.app.running import Control, Options
 from trialrun.app.studies import Plan
 from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
 from trialrun.core.batches import Look, PackFile
 from trialrun.core.packs import Pack, packs_in
+from trialrun.core.ports import Lab
+from trialrun.core.study import Trial
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 from trialrun.testing.scripted import Scripted
-from trialrun.testing.scripted_batches import Course, ScriptedRoute, garbled, missing
+from trialrun.testing.scripted_batches import Course, ScriptedRoute, foreign, garbled, missing
 
 LOST = e.Unavailable("the connection was lost", billed="unknown")
 
@@ -353,3 +356,50 @@ async def test_without_the_files_of_its_packs_a_study_says_so(tmp_path: Path):
     shutil.rmtree(plan.folder / "batches")
     with pytest.raises(e.StoreError, match="is not there"):
         await run_batches(plan, route, clock)
+
+
+async def test_a_refused_line_is_given_up_also_where_an_earlier_run_never_sent_its_call(tmp_path: Path):
+    """A call that never left gives its number back, so the same number ends twice: once in each pack."""
+    clock, control = jumping(), Control()
+    questions = 0
+
+    async def stopping(trial: Trial, lab: Lab) -> dict[str, object]:
+        nonlocal questions
+        questions += 1
+        if questions == 4:
+            control.interrupt()
+        return {"answer": (await lab.ask("a", f"Question of replicate {trial.replicate}?")).text}
+
+    plan = batch_plan(tmp_path, stopping)
+    refusing = route_of(clock, *[Course(end="failed", problems=("line 1: the prompt is too long",))] * 50)
+    ran = await run_batches(plan, refusing, clock, control=control)
+    assert ran.exit is Exit.INTERRUPTED
+    assert not refusing.batches, "all four waited for company"
+    assert (await run_batches(plan, refusing, clock)).exit is Exit.SOME_FAILED
+    assert len(refusing.batches) == 4, "each refusal names one, and the others are handed in again"
+    assert {state.status for state in states(plan).values()} == {"failed"}
+    assert sum((state.held_usd for state in states(plan).values()), Decimal(0)) == 0
+
+
+async def test_what_is_out_in_a_batch_is_no_doubt_that_a_person_could_confirm(tmp_path: Path):
+    """Confirmed, its reply would be taken for settled when it comes, and the call would be asked and paid again."""
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=80_000))
+    plan = batch_plan(tmp_path)
+    await run_batches(plan, route, clock, Options(detach=True))
+    assert doubts_of(plan.folder) == []
+    trial = min(states(plan))
+    with pytest.raises(e.UsageError, match="not in doubt"):
+        await confirm(plan.folder, f"{trial}/1#1", "0.01")
+    with Archive(plan.folder) as archive:
+        assert {call.status for call in archive.calls()} == {"waiting"}
+
+
+async def test_the_doctor_names_batches_in_doubt_and_who_decides(tmp_path: Path):
+    clock = jumping()
+    route = route_of(clock, Course(change=foreign()))
+    plan = batch_plan(tmp_path)
+    await run_batches(plan, route, clock)
+    (check,) = [check for check in checks_of_study(plan.folder) if check.name == "batch batch-1"]
+    assert "never sent" in check.found
+    assert "batch resolve" in check.fix

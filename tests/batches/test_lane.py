@@ -188,7 +188,7 @@ def test_the_settings_of_the_lane_come_from_the_study_file(tmp_path: Path):
 
 
 async def test_a_reply_that_comes_while_its_trial_is_open_is_not_asked_for_again(tmp_path: Path):
-    """One batch is back, and its trial is replayed; before it comes to the other question, the other batch is back too."""
+    """One batch is back, and its trial is replayed; before that comes to the other question, so is the other batch."""
     clock = jumping()
 
     async def both(trial: Trial, lab: Lab) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from trialrun.app.clock import SystemClock
 from trialrun.app.lanes import Lanes
+from trialrun.app.packs import packs_of
 from trialrun.app.studies import Lane, load, models_of
 from trialrun.core import facts as f
 from trialrun.core.errors import TrialrunError, UsageError
@@ -122,6 +123,7 @@ def checks_of_study(folder: Path) -> Iterator[Check]:
             found=f"everything about {trials:,} trials reads back as it was written",
         )
         yield _check_of_money(folder)
+        yield from _checks_of_batches(folder)
 
 
 def _check_of_money(folder: Path) -> Check:
@@ -138,6 +140,14 @@ def _check_of_money(folder: Path) -> Check:
     )
 
 
+def _checks_of_batches(folder: Path) -> Iterator[Check]:
+    """Batches of which nobody knows what became: their calls wait for a person's word."""
+    for pack in packs_of(folder):
+        if pack.stage == "doubted" and pack.decision is None:
+            fix = "`trialrun batch resolve STUDY BATCH --as ...` decides what to do about it"
+            yield Check(name=f"batch {pack.batch or pack.id}", health="note", found=pack.reason, fix=fix)
+
+
 def rebuild(folder: Path) -> list[inspection.Difference]:
     """Compute anew what follows from the facts. Returns what was different."""
     return inspection.rebuild(folder, clock=SystemClock())
@@ -148,10 +158,11 @@ def quarantine(folder: Path, seq: int) -> str:
     return inspection.quarantine(folder, seq, clock=SystemClock())
 
 
-def doubts_of(folder: Path) -> list[Doubt]:
-    """Attempts of unknown cost, oldest first. What is in flight in a running process is none of them."""
+def doubts_of(folder: Path, *, is_mine: bool = False) -> list[Doubt]:
+    """Attempts of unknown cost, oldest first. What is in flight in a running process is none of them, and no more is
+    what waits for its batch. `is_mine`: this process works on the study, and has nothing in flight."""
     with Archive(folder) as archive:
-        is_running = archive.holder() is not None
+        is_running = not is_mine and archive.holder() is not None
         return sorted(
             (
                 Doubt(
@@ -177,7 +188,18 @@ def doubts_of(folder: Path) -> list[Doubt]:
 async def confirm(folder: Path, call: str, cost: str) -> Doubt:
     """Write down what a person found out about an attempt in doubt."""
     amount = _amount(cost)
-    doubts = doubts_of(folder)
+    # Two who confirm the same call at once would count it twice: so nobody else may, from the look to the word.
+    journal = SqliteJournal.open(folder, clock=SystemClock())
+    try:
+        found = _doubt_named(call, doubts_of(folder, is_mine=True), folder)
+        journal.append(found.call.partition("/")[0], [_confirmed(found, amount)])
+        await journal.commit()
+    finally:
+        await journal.close()
+    return found
+
+
+def _doubt_named(call: str, doubts: list[Doubt], folder: Path) -> Doubt:
     found = next((doubt for doubt in doubts if call in (doubt.call, doubt.call.partition("#")[0])), None)
     if found is None:
         raise UsageError(
@@ -187,13 +209,6 @@ async def confirm(folder: Path, call: str, cost: str) -> Doubt:
             if doubts
             else "none is",
         )
-    trial = found.call.partition("/")[0]
-    journal = SqliteJournal.open(folder, clock=SystemClock())
-    try:
-        journal.append(trial, [_confirmed(found, amount)])
-        await journal.commit()
-    finally:
-        await journal.close()
     return found
 
 

@@ -75,7 +75,7 @@ class Standing:
 async def standing(journal: Journal, plan: Plan) -> Standing:
     """The forks that a run has to carry out, and how many wait for a person or failed.
 
-    Those that wait for a batch are carried out too: what they wait for may never have left, and if it has, they wait on.
+    Those that wait for a batch are carried out: what they wait for may never have left, and if it has, they wait on.
     """
     due: list[TrialState] = []
     parked = failed = 0

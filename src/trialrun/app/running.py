@@ -343,7 +343,7 @@ class _Money:
         )
 
     def _coming_usd(self, state: TrialState) -> Decimal:
-        """Of what the trial holds, so much is out in the slow lane: the latest attempt of each call that it waits for."""
+        """Of what the trial holds, so much is out in the slow lane: the latest attempt of each of its calls there."""
         if self._slow is None:
             return Decimal(0)
         latest = {at: held for (at, _), held in sorted(state.holds.items())}

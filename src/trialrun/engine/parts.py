@@ -29,7 +29,7 @@ class Slot:
 
     @property
     def capped_by(self) -> str:
-        """The condition whose cap counts the trial's calls. A fork is outside its condition's sums, so outside its cap."""
+        """The condition whose cap counts the trial's calls. A fork is outside the sums, so outside the cap."""
         return "" if self.earlier else self.trial.condition.id
 
 

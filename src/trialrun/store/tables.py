@@ -13,9 +13,9 @@ from trialrun.core import facts as f
 from trialrun.core import identity
 from trialrun.core.calls import Finish, SeedState
 
-CallStatus = Literal["open", "settled", "released", "in_doubt", "confirmed"]
-"""open: it left, and nothing more is known (yet). in_doubt: it ended, and nobody knows whether it was billed.
-confirmed: it was in doubt, and a person looked up what it cost."""
+CallStatus = Literal["open", "waiting", "settled", "released", "in_doubt", "confirmed"]
+"""open: it left, and nothing more is known (yet). waiting: for its batch, or in one. in_doubt: it ended, and nobody
+knows whether it was billed. confirmed: it was in doubt, and a person looked up what it cost."""
 
 
 class Message(NamedTuple):
@@ -309,7 +309,7 @@ def _row_of(attempt: _Attempt) -> CallAttempt:
         trial=attempt.trial,
         at=held.at,
         attempt=held.attempt,
-        status="confirmed" if confirmed else _STATUS[type(ending)],
+        status="confirmed" if confirmed else _status_of(held, ending),
         party=held.party,
         purpose=held.purpose,
         turn=held.turn,
@@ -340,6 +340,10 @@ def _row_of(attempt: _Attempt) -> CallAttempt:
         dropped=",".join(paid.dropped),
         tools=",".join(wish.name for wish in paid.tool_calls),
     )
+
+
+def _status_of(held: f.Held, ending: f.Settled | f.Released | f.Doubted | None) -> CallStatus:
+    return "waiting" if ending is None and held.lane == "batch" else _STATUS[type(ending)]
 
 
 _STATUS: dict[type, CallStatus] = {

@@ -137,7 +137,7 @@ def _usage(archive: Archive, trials: Sequence[str]) -> dict[str, Row]:
     doubts = dict.fromkeys(trials, Decimal(0))
     for call in archive.calls(trials):
         sums = found[call.trial].get(call.party)
-        if call.status in ("in_doubt", "open"):
+        if call.status in ("in_doubt", "open", "waiting"):
             doubts[call.trial] += call.ceiling_usd or Decimal(0)
         elif sums is not None and call.status != "released" and not call.superseded:
             sums[0] += call.tokens_in or 0
