@@ -277,3 +277,16 @@ def test_a_command_alone_shows_its_help(trialrun: Trialrun):
         assert said.exit == Exit.USAGE
         assert said.err.startswith("Usage: trialrun")
         assert "error:" not in said.err
+
+
+def test_a_folder_without_a_study_names_what_is_there(trialrun: Trialrun, small: str):
+    said = trialrun("run", ".")
+    assert said.exit == Exit.USAGE
+    assert "there is `small.yaml`" in said.err
+
+
+def test_the_last_dollar_is_told_with_the_way_on(trialrun: Trialrun, small: str):
+    said = trialrun("rehearse", small, "--budget", "0.0030")
+    assert said.exit == Exit.BUDGET
+    assert "pass the study budget of 0.003 USD" in said.err
+    assert "raise `budget_usd` in the study file, or say `--budget`" in said.err

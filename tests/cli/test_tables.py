@@ -1,10 +1,12 @@
 """Tables in windows that are too narrow for them: what is compared stays in one column."""
 
+from decimal import Decimal
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
+from trialrun.cli.amounts import usd_column
 from trialrun.cli.blocks import Column, Table, fitting, natural_width
 from trialrun.cli.colour import drawn
 
@@ -54,3 +56,10 @@ def test_a_table_without_numbers_keeps_its_first_column():
 
 def test_a_row_or_two_are_read_one_after_the_other():
     assert fitting(Table(CONDITIONS.columns, CONDITIONS.rows[:2]), 80) is None
+
+
+def test_amounts_below_each_other_have_the_same_digits():
+    amounts = [Decimal("0.0521"), Decimal("0.04"), Decimal("12.3"), Decimal(0)]
+    assert usd_column(amounts) == ["0.052", "0.040", "12.300", "0.000"]
+    assert usd_column([Decimal("1234.5"), Decimal("0.9")]) == ["1,234.50", "0.90"]
+    assert usd_column([]) == []

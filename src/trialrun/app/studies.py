@@ -195,10 +195,12 @@ def find(path: Path) -> Path:
         plan = foreign.plan_in(path)
         if plan is not None:
             return plan
+        there = ", ".join(f"`{found}`" for found in sorted(path.glob("*.y*ml"))[:3])
         raise UsageError(
             f"`{path}` holds no study",
             where=str(path),
-            fix="name a study file, or the results folder of a study",
+            fix="name a study file, or the results folder of a study"
+            + (f"; there is {there}" if there else ""),
         )
     there = {found.stem: found for found in path.parent.glob("*.y*ml")} if path.parent.is_dir() else {}
     near = nearest(path.stem, there)

@@ -21,6 +21,12 @@ def usd(amount: Decimal | float | None, *, round_up: bool = False) -> str:
     return f"{int(whole):,}.{cents.rstrip('0'):0<2}" if not text.startswith("-") else text
 
 
+def usd_column(values: Sequence[Decimal]) -> list[str]:
+    """Amounts below each other, with the digits of the one that needs most."""
+    places = max((len(usd(value).partition(".")[2]) for value in values), default=2)
+    return [f"{value:,.{places}f}" for value in values]
+
+
 def count(number: float) -> str:
     """A whole number with thousands marked."""
     return f"{round(number):,}"

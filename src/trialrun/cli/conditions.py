@@ -123,19 +123,24 @@ def _conditions(table: StudyTable) -> Table:
         columns.append(Column("failed", "right"))
     columns += [Column(name, "right") for name in table.measures]
     columns.append(Column("USD", "right"))
-    rows = [_row(row, factors, table.measures, has_failed=has_failed) for row in table.rows[:_MOST_ROWS]]
+    shown_rows = table.rows[:_MOST_ROWS]
+    spent = amounts.usd_column([row.spent_usd for row in shown_rows])
+    rows = [
+        _row(row, factors, table.measures, spent=usd, has_failed=has_failed)
+        for row, usd in zip(shown_rows, spent, strict=True)
+    ]
     return Table(columns, rows)
 
 
 def _row(
-    row: ConditionRow, factors: Sequence[str], measures: Sequence[str], *, has_failed: bool
+    row: ConditionRow, factors: Sequence[str], measures: Sequence[str], *, spent: str, has_failed: bool
 ) -> list[str]:
     cells = [one_line(row.levels[name], 40) for name in factors] or ["all trials"]
     cells.append(f"{row.done:,} of {row.planned:,}")
     if has_failed:
         cells.append(f"{row.failed:,}" if row.failed else "")
     cells += [measured(row.measures[name]) for name in measures]
-    cells.append(amounts.usd(row.spent_usd) + (" + unknown" if row.unknown_costs else ""))
+    cells.append(spent + (" + unknown" if row.unknown_costs else ""))
     return cells
 
 

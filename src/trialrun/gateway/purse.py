@@ -12,6 +12,8 @@ from trialrun.core.errors import BudgetExhausted, Drained
 from trialrun.core.pricing import ceiling_usd
 from trialrun.core.study import Price
 
+_ZERO, _CENT = Decimal(0), Decimal("0.01")
+
 
 class Payer(Protocol):
     """Whose money it is: a call, or its row in a pack."""
@@ -138,10 +140,12 @@ def exhausted(ledger: Ledger, level: LevelName, call: Payer, amount: Decimal) ->
     """The last dollar, said so that a user knows what to raise."""
     keys = {"study": "budget_usd", "condition": "budget_usd.condition", "trial": "budget_usd.trial"}
     caps = ledger.budget
-    cap = {"study": caps.study_usd, "condition": caps.condition_usd, "trial": caps.trial_usd}[level]
+    cap = {"study": caps.study_usd, "condition": caps.condition_usd, "trial": caps.trial_usd}[level] or _ZERO
+    told = cents if (cents := cap.quantize(_CENT)) == cap else cap
+    flag = ", or say `--budget`" if level == "study" else ""
     return BudgetExhausted(
-        f"the next call could cost {amount:.6f} USD and pass the {level} budget of {cap} USD",
+        f"the next call could cost {amount:.6f} USD and pass the {level} budget of {told} USD",
         level=level,
         where=call.place,
-        fix=f"raise `{keys[level]}`, then run the study again: it continues",
+        fix=f"raise `{keys[level]}` in the study file{flag}, and run the study again: it continues",
     )

@@ -47,7 +47,8 @@ def store_error(error: BaseException, path: Path, *, system_errno: int = 0) -> S
             return StoreError(
                 "the folder or the database cannot be written to",
                 where=where,
-                fix="give yourself write access, or copy the study's folder to a place where you have it",
+                fix="give yourself write access, or copy the study's folder to a place where you have it; "
+                "`--folder` begins a new one elsewhere",
             )
         case apsw.CantOpenError() | FileNotFoundError() | NotADirectoryError() | IsADirectoryError():
             return StoreError(
