@@ -105,6 +105,7 @@ def test_the_ways_in_which_a_reply_ends() -> None:
     for finish, ours in (
         ("stop", "stop"),
         ("length", "length"),
+        ("model_length", "length"),
         ("content_filter", "refusal"),
         ("tool_calls", "tool"),
         ("eos", "other"),

@@ -32,6 +32,10 @@ def anthropic(type_: str, message: str = "x", **more: Any) -> dict[str, Any]:
     return {"type": "error", "error": {"type": type_, "message": message, **more}, "request_id": "r"}
 
 
+def xai(code: str, words: str) -> dict[str, Any]:
+    return {"code": code, "error": words}
+
+
 def google(code: int, status: str, message: str = "x", *details: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
 
@@ -53,6 +57,8 @@ MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
 DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 TOO_LOW = "Your credit balance is too low to access the Anthropic API."
 OVER = "You have reached your specified API usage limits. You will regain access on 2026-12-01."
+
+SPENT = "Your team has either used all available credits or reached its monthly spending limit."
 
 CASES: list[tuple[int, dict[str, Any], type[TrialrunError]]] = [
     (401, openai("invalid_api_key"), AuthRefused),
@@ -104,6 +110,11 @@ CASES: list[tuple[int, dict[str, Any], type[TrialrunError]]] = [
     (500, google(500, "INTERNAL"), Unavailable),
     (503, google(503, "UNAVAILABLE"), Unavailable),
     (504, google(504, "DEADLINE_EXCEEDED"), Unavailable),
+    (400, xai("Client specified an invalid argument", "Incorrect API key provided: xa***ab."), AuthRefused),
+    (403, xai("The caller does not have permission", SPENT), QuotaExhausted),
+    (403, xai("permission-denied", "Access to the chat endpoint is denied."), AuthRefused),
+    (429, xai("Some resource has been exhausted", SPENT), QuotaExhausted),
+    (429, xai("Some resource has been exhausted", "Too many requests for team."), Throttled),
 ]
 
 
@@ -171,6 +182,16 @@ def test_a_declined_prompt_is_an_outcome_that_cost_nothing(
     parsed, usage = ours.parse(raw, THIS.request), ours.meter(raw)
     assert (parsed.text, parsed.finish, parsed.data) == ("Your prompt was filtered.", "refusal", None)
     assert (usage.tokens_in, usage.tokens_out) == (0, 0)
+
+
+def test_where_a_declined_prompt_may_cost_a_fee_its_cost_is_unknown() -> None:
+    words = "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO"
+    body = msgspec.json.encode(xai("The caller does not have permission", words))
+    ours = OpenAIChat("xai", base_url="http://x")
+    raw = ours.checked(RawReply(body=body, status=403), THIS, Keys())
+    parsed = ours.parse(raw, THIS.request)
+    assert (parsed.text, parsed.finish) == (words, "refusal")
+    assert ours.meter(raw) is None
 
 
 @pytest.mark.parametrize("adapter", [OpenAIChat, OpenAIResponses, Anthropic, Gemini])

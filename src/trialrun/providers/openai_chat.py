@@ -25,7 +25,7 @@ from trialrun.providers.bodies import (
 from trialrun.providers.http import HttpClient
 from trialrun.providers.keys import Secret
 from trialrun.providers.reading import data_of
-from trialrun.providers.refusals import LONGEST_MESSAGE, policy_text, problem_in
+from trialrun.providers.refusals import LONGEST_MESSAGE, is_free_policy, policy_text, problem_in
 from trialrun.providers.schemas import is_strict
 
 SchemaStyle = Literal["json_schema", "json_object"]
@@ -57,6 +57,7 @@ _OURS = frozenset(
 _FINISH: Mapping[str, Finish] = {
     "stop": "stop",
     "length": "length",
+    "model_length": "length",
     "content_filter": "refusal",
     "tool_calls": "tool",
     "function_call": "tool",
@@ -153,7 +154,7 @@ class OpenAIChat(HttpAccount):
         except READ_ERRORS:
             return None
         if usage is None:
-            return Usage(tokens_in=0, tokens_out=0) if policy_text(raw.body) is not None else None
+            return Usage(tokens_in=0, tokens_out=0) if is_free_policy(raw.body) else None
         return Usage(
             tokens_in=usage.prompt_tokens,
             # Some servers count reasoning beside the completion and only the total says so.

@@ -15,7 +15,7 @@ from trialrun.providers.account import HttpAccount, model_name
 from trialrun.providers.bodies import READ_ERRORS, Body, arguments_in, arguments_of, encoded, extras_in
 from trialrun.providers.keys import Secret
 from trialrun.providers.reading import data_of
-from trialrun.providers.refusals import LONGEST_MESSAGE, POLICY_CODES, policy_text, problem_in
+from trialrun.providers.refusals import LONGEST_MESSAGE, is_free_policy, policy_text, problem_in
 from trialrun.providers.schemas import is_strict
 
 _OURS = frozenset(
@@ -84,7 +84,7 @@ class OpenAIResponses(HttpAccount):
         except READ_ERRORS:
             return None
         if usage is None:
-            return Usage(tokens_in=0, tokens_out=0) if policy_text(raw.body) is not None else None
+            return Usage(tokens_in=0, tokens_out=0) if is_free_policy(raw.body) else None
         return Usage(
             tokens_in=usage.input_tokens,
             tokens_out=max(usage.output_tokens, usage.total_tokens - usage.input_tokens),
@@ -120,8 +120,7 @@ class OpenAIResponses(HttpAccount):
 
     def _without_output(self, raw: RawReply, reply: "_Reply", dropped: tuple[str, ...]) -> Parsed:
         """A response that failed: declined for what was asked, or broken on the way."""
-        if not problem_in(raw.body).codes.isdisjoint(POLICY_CODES):
-            declined = policy_text(raw.body) or ""
+        if (declined := policy_text(raw.body)) is not None:
             return Parsed(
                 text=declined, finish="refusal", model=reply.model or "", seed="unsupported", dropped=dropped
             )

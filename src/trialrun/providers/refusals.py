@@ -47,6 +47,7 @@ QUOTA_WORDS = (
     "credit balance is too low",
     "prepayment credits are depleted",
     "spending cap",
+    "used all available credits",
     "workspace api usage limits",
     "your specified api usage limits",
 )
@@ -63,6 +64,9 @@ AUTH_CODES = frozenset(
 )
 """A key or an account that is not let in, under status 400."""
 
+AUTH_WORDS = ("incorrect api key provided",)
+"""The same, where only the words say it."""
+
 POLICY_CODES = frozenset(
     {
         "bio_policy",
@@ -74,6 +78,9 @@ POLICY_CODES = frozenset(
     }
 )
 """The provider declined what the prompt asks for: an outcome of the trial, and no failure of the call."""
+
+POLICY_WORDS = ("content violates usage guidelines",)
+"""The same, where only the words say it. xAI asks a fee for some of these: what they cost, nobody can know."""
 
 _DAILY = "PerDay"
 
@@ -127,13 +134,19 @@ def problem_in(body: bytes) -> Problem:
 
 def is_policy(raw: RawReply) -> bool:
     """Whether the provider declined the prompt before any model ran. The reply is then read like any other."""
-    return raw.status in (400, 403) and not problem_in(raw.body).codes.isdisjoint(POLICY_CODES)
+    return raw.status in (400, 403) and policy_text(raw.body) is not None
 
 
 def policy_text(body: bytes) -> str | None:
     """Why the provider declined, from the body of such a reply; None if it is another body."""
     problem = problem_in(body)
-    return None if problem.codes.isdisjoint(POLICY_CODES) else problem.message
+    is_told = not problem.codes.isdisjoint(POLICY_CODES) or _says(problem, POLICY_WORDS)
+    return problem.message if is_told else None
+
+
+def is_free_policy(body: bytes) -> bool:
+    """Whether the provider declined, and asks nothing for it."""
+    return not problem_in(body).codes.isdisjoint(POLICY_CODES)
 
 
 def error_of(
@@ -148,7 +161,9 @@ def error_of(
         )
     if status == 429:
         return Throttled(what, retry_after_s=_wait_s(raw, problem))
-    if status in (401, 403) or (status == 400 and not problem.codes.isdisjoint(AUTH_CODES)):
+    if status in (401, 403) or (
+        status == 400 and (not problem.codes.isdisjoint(AUTH_CODES) or _says(problem, AUTH_WORDS))
+    ):
         return AuthRefused(what, where=model, fix=f"check {key_name}, and what its account may use")
     if status in (408, 409, 425, 499) or status >= 500:
         # 504 and 524 come from a proxy that gave up waiting: behind it the model may have run.
@@ -166,12 +181,16 @@ def is_quota(status: int, problem: Problem) -> bool:
         return True
     if status not in (400, 403, 429):
         return False
-    words = problem.message.lower()
     return (
         not problem.codes.isdisjoint(QUOTA_CODES)
-        or any(known in words for known in QUOTA_WORDS)
+        or _says(problem, QUOTA_WORDS)
         or any(_DAILY in quota for quota in problem.quotas)
     )
+
+
+def _says(problem: Problem, known: tuple[str, ...]) -> bool:
+    words = problem.message.lower()
+    return any(one in words for one in known)
 
 
 def _wait_s(raw: RawReply, problem: Problem) -> float | None:
