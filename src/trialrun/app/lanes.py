@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from trialrun.app.clock import SystemClock
+from trialrun.app.connections import most_connections
 from trialrun.app.studies import Plan, models_of
 from trialrun.core.batches import BatchRoute
 from trialrun.core.calls import Call
@@ -58,7 +59,7 @@ class Lanes:
                 settings=os.environ,
                 clock=self._clock,
                 rehearsal=self._plan.study.rehearsal,
-                concurrency=self._plan.study.limits.open_trials,
+                concurrency=most_connections(),
             )
         return self._providers
 
