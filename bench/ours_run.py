@@ -1,20 +1,19 @@
 """Trialrun in the side-by-side harness: its adapter, under the name that the harness looks for.
 
-The harness, a set of scripts outside this repository, runs tools that many would pick instead against one mock server. It
-gives each the same arguments and prompts (its own `common`), and every tool keeps the journal and the log that its users
-get. Copy this file into its `adapters/`, and let `BENCH_OURS` name a Python that has Trialrun.
+The harness, a set of scripts outside this repository, runs tools that many would pick instead against one mock server.
+It gives each the same arguments and prompts (its own `common`), and every tool keeps the journal and the log that its
+users get. Copy this file into its `adapters/`, and let `BENCH_OURS` name a Python that has Trialrun.
 """
 
+import importlib
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import common  # pyright: ignore[reportMissingImports]  # the harness's own
-
 import trialrun as tr
 
-_CALLS: Any = common
+_CALLS: Any = importlib.import_module("common")
 
 
 def study(arguments: Any) -> "tr.Draft":
