@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.behaviour.support import OnePrice
-from tests.compat.batches import project
+from tests.compat.batches import EXAMPLES, project
 from tests.procedures.worlds import cast_of, write_world
 from trialrun.app.clock import SystemClock
 from trialrun.app.running import Control, Options, Ran, run_study
@@ -161,6 +162,37 @@ async def test_every_file_has_the_documented_keys(tmp_path: Path):
         "success_rate", "total_runs", "successful_runs", "failed_runs", "best_variation", "cost_efficiency",
         "success_factors", "failure_modes",
     }  # fmt: skip
+
+
+async def test_the_number_of_a_file_is_the_turn_that_it_is_about(tmp_path: Path):
+    file = project(tmp_path, variations=[])
+    await run(file)
+    folder = file.parent / "runs/var-001-run-001"
+    for turn in (1, 2, 3):
+        assert f"Cooperation: {turn + 4}" in (folder / f"world-state-{turn:03d}.md").read_text()
+        assert (
+            f"action of regulator in turn {turn}" in (folder / f"actor-regulator-{turn:03d}.md").read_text()
+        )
+    assert "Cooperation: 4" in (folder / "world-state-000.md").read_text()
+
+
+async def test_a_batch_has_the_events_checks_and_background_of_its_scenario(tmp_path: Path):
+    file = project(tmp_path, "river-basin", variations=[])
+    far_end = cast_of(lambda _, form: {"members": []} if "members" in form else {})
+    assert (await run(file, far_end)).exit == 0
+    asked = "\n".join(message.text for call in far_end.calls for message in call.request.messages)
+    law = (EXAMPLES / "river-basin/background/water-law.md").read_text().strip()
+    assert law in asked
+    assert "check" in {call.purpose.split()[0] for call in far_end.calls}
+    events = yaml.safe_load((EXAMPLES / "river-basin/exogenous-events.yaml").read_text())["exogenous_events"]
+    shown = "\n".join(path.read_text() for path in file.parent.glob("runs/*/world-state-*.md"))
+    assert any(event["description"].strip() in shown for event in events)
+    assert list(file.parent.glob("runs/*/validation-*.md"))
+
+
+def test_the_batch_among_the_examples_is_there_with_its_scenario():
+    plan = load(EXAMPLES.parent / "experiments/model-comparison/batch-config.yaml")
+    assert plan.trials == 40
 
 
 async def test_two_talks_never_share_a_file_whatever_the_names_of_those_who_talk(tmp_path: Path):
@@ -322,6 +354,10 @@ async def test_a_run_that_fails_is_listed_with_its_reason_and_taken_up_again(tmp
     log = (file.parent / "runs" / failed["run_id"] / "scenario.log").read_text()
     assert "ERROR" in log
     assert data(file.parent / "runs" / failed["run_id"] / "scenario-state.json")["status"] == "failed"
+    assert (await run(file, stopping(1, lambda: refused))).exit == 3
+    assert [each["run_id"] for each in data(file.parent / "batch-summary.json")["failed_runs"]] == [
+        failed["run_id"]
+    ]
     patterns = data(file.parent / "analysis/patterns.json")
     assert patterns["failure_modes"][0]["examples"] == [failed["run_id"]]
     assert patterns["success_rate"] == 0.75

@@ -8,7 +8,7 @@ from typing import Literal, cast
 Operator = Literal[">=", "<=", ">", "<", "==", "!="]
 _SIGN = r"(>=|<=|==|!=|=|>|<)"
 _BESIDE = re.compile(rf"\s*{_SIGN}?\s*(.+?)\s*")
-_WHOLE = re.compile(rf"\s*([A-Za-z_][\w.-]*)\s*{_SIGN}\s*(.+?)\s*")
+_WHOLE = re.compile(rf"\s*(\w[\w.-]*)\s*{_SIGN}\s*(.+?)\s*")
 _TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 

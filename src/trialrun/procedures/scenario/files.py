@@ -81,7 +81,7 @@ class ActorEntry(Part):
 class MetricEntry(Part):
     """One metric, in the form to which both documented shapes are brought."""
 
-    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")
+    name: str = Field(pattern=r"^[A-Za-z0-9_]{1,64}$")
     description: str = ""
     type: Literal["whole", "number", "truth", "label", "text"]
     unit: str = ""

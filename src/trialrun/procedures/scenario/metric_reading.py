@@ -18,7 +18,7 @@ def metrics_of(notebook: Notebook, data: object, actors: tuple[str, ...]) -> tup
     """The metrics of `metrics.yaml`, in either of its documented shapes."""
     given = notebook.map_of(data, ("metrics",))
     for key in given:
-        if key not in ("metrics", "scenario_name", "export_format", "auto_export"):
+        if key not in ("metrics", "scenario_name", "export_format", "auto_export", "export_path"):
             what = f"metrics.yaml has no key `{key}`"
             notebook.wrong(("metrics", key), what, pick(key, ("metrics", "scenario_name")), at_key=True)
     listed = given.get("metrics")

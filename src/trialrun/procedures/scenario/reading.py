@@ -31,6 +31,7 @@ CHECKS = {
 """Checks that need no description."""
 ACCESS = ("public", "private")
 LENGTH = ("type", "turns", "condition")
+LENGTHS = ("fixed", "condition")
 
 
 class Reading:
@@ -63,6 +64,11 @@ class Reading:
                 what = f"`scenario_length` has no key `{key}`"
                 path = ("scenario", "scenario_length", key)
                 self._notebook.wrong(path, what, pick(key, LENGTH), at_key=True)
+        if length.get("type", "fixed") not in LENGTHS:
+            path = ("scenario", "scenario_length", "type")
+            self._notebook.wrong(
+                path, "`type` must be `fixed` or `condition`", "write one of them, or neither"
+            )
         turns = entry.turns or whole(length.get("turns"))
         if turns is None:
             self._notebook.wrong(("scenario",), "the scenario has no length", "add `turns: 5`")

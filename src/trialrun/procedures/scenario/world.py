@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from trialrun.core.catalogue import Better
+from trialrun.core.identity import text_hash
 from trialrun.procedures.scenario.conditions import Condition
 from trialrun.procedures.scenario.files import Severity
 
@@ -18,6 +19,7 @@ Method = Literal["pattern", "keyword", "model", "manual"]
 EventKind = Literal["trend", "random", "conditional", "scheduled"]
 
 NARRATOR, EXTRACTOR, CHECKER, WORLD = "narrator", "extractor", "checker", "world"
+_LONGEST_PARTY = 40
 RESERVED = (NARRATOR, EXTRACTOR, CHECKER, WORLD)
 
 
@@ -74,7 +76,14 @@ class Metric:
     @property
     def party(self) -> str:
         """Who is asked, if a model takes it."""
-        return f"{EXTRACTOR}-{self.name}"[:40] if self.model else EXTRACTOR
+        if not self.model:
+            return EXTRACTOR
+        whole = f"{EXTRACTOR}-{self.name}"
+        return (
+            whole
+            if len(whole) <= _LONGEST_PARTY
+            else f"{whole[: _LONGEST_PARTY - 9]}-{text_hash(self.name)[:8]}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
