@@ -47,7 +47,7 @@ def prompt_of(sheet: Sheet, evidence: Evidence, rubric: Rubric, units: Sequence[
     parts: list[str] = []
     if rubric.needs_profile and evidence.profile is not None:
         hidden = quoted(struck(profile_text(evidence.profile), evidence, rubric))
-        parts.append(f"What is true of {subject}, and was not told to the others:\n\n{hidden}")
+        parts.append(f"What is true of {subject}, whether the others were told or not:\n\n{hidden}")
     parts.append(f"What was said:\n\n{as_text(evidence, rubric, units, until=until)}")
     parts.append(_scope(sheet, rubric, subject))
     parts += [_asked(item, sheet.labels.get(item.id, ())) for item in sheet.items]
