@@ -181,7 +181,7 @@ async def test_the_first_of_many_is_only_called_ahead_of_those_that_it_is_clearl
     assert [each.number for each in patterns.best.ahead_of] == [1]
     assert [each.number for each in patterns.best.not_clearly] == [2]
     assert "clearly ahead of 1 of 2 others" in report(found, patterns)
-    assert "variation 3 is first, and 1 of the others are not clearly behind it" in patterns.notes
+    assert "variation 3 is first, and 1 of the others is not clearly behind it" in patterns.notes
 
 
 async def test_few_trials_are_called_not_enough_data_however_far_apart_they_are(tmp_path: Path):

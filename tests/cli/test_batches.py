@@ -1,5 +1,6 @@
 """The batch lane from the command line, against the emulator in this process's own thread."""
 
+import re
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -83,6 +84,7 @@ def test_what_is_out_waits_for_a_batch_and_for_nobody(trialrun: Trialrun, batche
     assert [step["command"] for step in steps] == [f"trialrun collect {batched}"]
     done = trialrun("run", batched)
     assert "20 calls answered" in done.err
+    assert re.search(r"openai/\S+: a batch of \d+ calls, \w+", done.err), "where the batches stand"
 
 
 def test_a_plan_says_what_batches_would_cost(trialrun: Trialrun, small: str):

@@ -54,7 +54,15 @@ class Live:
         return asdict(self)
 
 
-def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger, clock: Clock) -> Live:
+def snapshot_of(
+    plan: Plan,
+    progress: Progress,
+    gateway: Gateway,
+    ledger: Ledger,
+    clock: Clock,
+    *,
+    slow_waits: tuple[str, ...] = (),
+) -> Live:
     """The run as it stands now."""
     planned = plan.trials
     titles: list[tuple[str, int]] = []
@@ -94,7 +102,7 @@ def snapshot_of(plan: Plan, progress: Progress, gateway: Gateway, ledger: Ledger
         in_flight=gateway.pacer.in_flight,
         trials_per_minute=rate,
         left_s=left_s,
-        waits=tuple(gateway.pacer.waits()) + _money_waits(gateway),
+        waits=(*gateway.pacer.waits(), *_money_waits(gateway), *slow_waits),
         stop=progress.stop,
         errors=tuple(sorted(gateway.meter.errors.items())),
     )
@@ -111,7 +119,11 @@ def left_s_of(progress: Progress, elapsed_s: float, left: int, calls: int) -> fl
 
 def _titles(plan: Plan) -> dict[str, str]:
     first = islice(plan.design, _MOST_CONDITIONS)
-    return {condition.id: condition.title for condition in in_file_order(plan.study, first)}
+    names = [factor.name for factor in plan.study.factors]
+    return {
+        each.id: ", ".join(f"{name}={each.levels[name].label}" for name in names) or each.title
+        for each in in_file_order(plan.study, first)
+    }
 
 
 def _money_waits(gateway: Gateway) -> tuple[str, ...]:

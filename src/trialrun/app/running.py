@@ -34,7 +34,7 @@ from trialrun.core.state import TrialState
 from trialrun.core.study import Trial, trial_of
 from trialrun.core.version import VERSION
 from trialrun.engine.engine import Run
-from trialrun.engine.parts import Parts, Slot
+from trialrun.engine.parts import Parts, Progress, Slot
 from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse
@@ -177,6 +177,7 @@ class Session:
         self._tell = tell
         self._account_of = account_of
         self._ledger = Ledger(budget=plan.study.budget)
+        self._slow: BatchLane | None = None
 
     async def run(self, watch: Callable[[Live], None] | None, control: Control) -> Ran:
         await self._declare()
@@ -187,7 +188,7 @@ class Session:
             async with asyncio.TaskGroup() as group:
                 gateway = self._gateway(group)
                 with closing(gateway.pacer):
-                    slow = await self._slow_lane(gateway)
+                    slow = self._slow = await self._slow_lane(gateway)
                     parts = self._parts(gateway, slow)
                     run = Run(
                         self._tracing.around(parts) if self._tracing else parts, first_place=first_place
@@ -286,10 +287,12 @@ class Session:
             reopen=self._reopen,
             measures_of=measures_of,
             ended=lambda reason: _count_ending(gateway, reason),
-            snapshot=lambda progress: snapshot_of(
-                plan, progress, gateway, self._ledger, self._clock
-            ).as_data(),
+            snapshot=lambda progress: self._live(progress, gateway).as_data(),
         )
+
+    def _live(self, progress: Progress, gateway: Gateway) -> Live:
+        waits = self._slow.waits() if self._slow is not None else ()
+        return snapshot_of(self._plan, progress, gateway, self._ledger, self._clock, slow_waits=waits)
 
     async def _reopen(self, state: TrialState) -> Slot | None:
         if state.judging:
@@ -304,7 +307,7 @@ class Session:
 
     async def _watch(self, run: Run, gateway: Gateway, watch: Callable[[Live], None]) -> None:
         while True:
-            watch(snapshot_of(self._plan, run.progress, gateway, self._ledger, self._clock))
+            watch(self._live(run.progress, gateway))
             await self._clock.sleep(0.2)
 
     # --- after ------------------------------------------------------------------------------------------------------
@@ -316,7 +319,7 @@ class Session:
             error = type(stopped_by).__name__ if stopped_by else ""
             self._journal.append("", [f.Closed(session=self.id, reason=reason, error=error)])
             await self._journal.commit()
-        live = snapshot_of(self._plan, run.progress, gateway, self._ledger, self._clock)
+        live = self._live(run.progress, gateway)
         return Ran(
             exit=exit_after(run.progress, self._plan.trials, stopped_by),
             folder=self._plan.folder,

@@ -117,6 +117,8 @@ def blocks_of(found: Preview, named: str, *, with_prompts: bool, with_trials: bo
             [Column("factor"), Column("levels", is_prose=True)],
             [(each.name, _levels(each.name, found)) for each in study.factors],
         )
+    if found.notes:
+        yield GAP
     for note in found.notes:
         yield Line(f"note: {note}", "dim")
     if with_prompts:

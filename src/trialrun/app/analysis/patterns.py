@@ -225,10 +225,10 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
         notes.append(
             f"no direction is declared for {', '.join(undirected)}: an effect on it is neither good nor bad"
         )
-    if best is not None and best.not_clearly:
+    if best is not None and (others := len(best.not_clearly)):
+        are = "is" if others == 1 else "are"
         notes.append(
-            f"variation {best.variation.number} is first, and {len(best.not_clearly)} of the others are not clearly "
-            "behind it"
+            f"variation {best.variation.number} is first, and {others} of the others {are} not clearly behind it"
         )
     asked = len({effect.measure for effect in effects})
     if asked > 1:

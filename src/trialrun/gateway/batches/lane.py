@@ -25,7 +25,7 @@ from trialrun.gateway.batches.courier import Courier, Office
 from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
-from trialrun.gateway.batches.telling import bug_in, late_line, line_of
+from trialrun.gateway.batches.telling import bug_in, late_line, line_of, lines_of
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since_built
 from trialrun.gateway.batches.waiting_room import WaitingRoom
 from trialrun.gateway.gateway import Gateway
@@ -248,9 +248,9 @@ class BatchLane:
         """What is waited for, for progress lines."""
         lines: list[str] = []
         if waiting := self._loads.waiting:
-            lines.append(f"{waiting} calls wait for company")
-        lines += [line_of(pack) for pack in self._packs.values() if pack.is_open]
-        return tuple(lines)
+            lines.append(f"{waiting:,} calls wait for company")
+        out = [pack for pack in self._packs.values() if pack.is_open]
+        return (*lines, *([line_of(pack) for pack in out] if len(out) < 3 else [lines_of(out)]))
 
     # --- packs ------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """What the batch lane says of its packs, and of what broke it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -12,8 +13,19 @@ def line_of(pack: Pack) -> str:
     """Where a pack stands, for progress lines."""
     look = pack.look
     done = f", {look.done:,} done" if look is not None and look.done else ""
-    word = look.word if look is not None and pack.stage == "created" else pack.stage
-    return f"{pack.model}: a batch of {pack.requests:,} calls, {word}{done}"
+    return f"{pack.model}: a batch of {pack.requests:,} calls, {_word_of(pack)}{done}"
+
+
+def lines_of(packs: Sequence[Pack]) -> str:
+    """The same for many: `5 batches with 320 calls are out: 3 in_progress, 2 validating`."""
+    words = Counter(_word_of(pack) for pack in packs)
+    told = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    return f"{len(packs)} batches with {sum(pack.requests for pack in packs):,} calls are out: {told}"
+
+
+def _word_of(pack: Pack) -> str:
+    """The provider's own word for where it stands, once there is one."""
+    return pack.look.word if pack.look is not None and pack.stage == "created" else pack.stage
 
 
 def late_line(out: Sequence[Pack], settings: Batching, prices: PriceBook) -> str:
