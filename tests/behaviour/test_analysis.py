@@ -193,6 +193,11 @@ async def test_few_trials_are_called_not_enough_data_however_far_apart_they_are(
     assert patterns_of(found).success_factors == ()
 
 
+async def test_how_many_measures_were_asked_about_is_said(tmp_path: Path):
+    notes = patterns_of(await results(tmp_path)).notes
+    assert "3 measures were asked about, each for itself: of many clear effects a few may be chance" in notes
+
+
 async def test_a_measure_without_a_direction_is_neither_good_nor_bad(tmp_path: Path):
     found = await results(tmp_path)
     assert effect(found, "score", "mood").is_good is None

@@ -1,6 +1,7 @@
 """Intervals: against scipy, against published examples, and the promises I1 to I3 of the module."""
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -267,3 +268,61 @@ def test_counts_that_are_no_rate_are_refused(count: tuple[int, int]):
         rate_interval(*count)
     with pytest.raises(ValueError, match="not a rate"):
         rate_difference(1, 2, *count)
+
+
+# --- coverage: how often an interval holds the truth that the values were drawn from ------------------------------
+
+
+def covered(found: Callable[[random.Random], Estimate], truth: float, studies: int = 2000) -> float:
+    chance = random.Random(7)
+    intervals = [found(chance) for _ in range(studies)]
+    held = [
+        each.low <= truth <= each.high for each in intervals if each.low is not None and each.high is not None
+    ]
+    assert len(held) > 0.9 * studies
+    return sum(held) / len(held)
+
+
+def drawn(chance: random.Random, n: int, mean: float = 0.0, spread: float = 1.0) -> list[float]:
+    return [chance.gauss(mean, spread) for _ in range(n)]
+
+
+def successes(chance: random.Random, n: int, rate: float) -> int:
+    return sum(chance.random() < rate for _ in range(n))
+
+
+@pytest.mark.parametrize("n", [5, 20])
+def test_19_of_20_intervals_of_means_hold_the_mean(n: int):
+    assert covered(lambda chance: mean_interval(drawn(chance, n, 3, 2)), 3) == pytest.approx(0.95, abs=0.02)
+    ratings = [1, 2, 2, 3, 3, 3, 4, 5]
+    found = covered(lambda chance: mean_interval(chance.choices(ratings, k=n)), sum(ratings) / 8)
+    assert found == pytest.approx(0.95, abs=0.03)
+
+
+@pytest.mark.parametrize(("n", "other_n"), [(5, 15), (10, 10), (30, 10)])
+def test_19_of_20_intervals_of_differences_hold_the_difference_though_spreads_differ(n: int, other_n: int):
+    found = covered(lambda chance: mean_difference(drawn(chance, n, 1, 4), drawn(chance, other_n, 3, 1)), -2)
+    assert found == pytest.approx(0.95, abs=0.025)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+def test_wilsons_intervals_hold_a_rate_as_often_as_they_say_on_the_whole(rate: float):
+    """Of few trials only some rates can come out, so coverage swings around its level from n to n."""
+    found = [
+        covered(lambda chance, n=n: rate_interval(successes(chance, n, rate), n), rate, 500)
+        for n in range(8, 24)
+    ]
+    assert min(found) > 0.86
+    assert sum(found) / len(found) == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("n", "rate", "other_n", "other_rate"), [(10, 0.5, 10, 0.2), (10, 0.9, 30, 0.95), (6, 0.5, 18, 0.5)]
+)
+def test_newcombes_intervals_hold_a_difference_at_least_as_often_as_they_say(
+    n: int, rate: float, other_n: int, other_rate: float
+):
+    def found(chance: random.Random) -> Estimate:
+        return rate_difference(successes(chance, n, rate), n, successes(chance, other_n, other_rate), other_n)
+
+    assert covered(found, rate - other_rate) > 0.93

@@ -230,7 +230,7 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
         notes.append(
             f"variation {best.variation.number} is first, and {others} of the others {are} not clearly behind it"
         )
-    asked = len({effect.measure for effect in effects})
+    asked = len({effect.measure.partition("=")[0] for effect in effects})
     if asked > 1:
         notes.append(
             f"{asked} measures were asked about, each for itself: of many clear effects a few may be chance"
