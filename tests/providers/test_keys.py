@@ -63,6 +63,16 @@ def test_calls_spread_over_the_keys_and_a_further_attempt_takes_the_next() -> No
     assert "one" not in repr(keys)
 
 
+@pytest.mark.parametrize("word", ["any", "x", "none", "EMPTY", "ollama", "usage"])
+def test_a_word_in_the_place_of_a_key_changes_no_reply(word: str) -> None:
+    """Servers that want no key get any word for one; it is no secret, and stands in many a sentence."""
+    text = f'{{"usage": "many a word: {word}"}}'
+    keys = Keys([word])
+    assert keys.hide_in(text) == text
+    assert keys.hide_in_bytes(text.encode()) == text.encode()
+    assert Keys(["sk-12345"]).hide_in("It is sk-12345.") == "It is <key>."
+
+
 async def test_all_keys_reach_the_far_end() -> None:
     reply: dict[str, Any] = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     async with FarEnd(reply).running() as far_end:

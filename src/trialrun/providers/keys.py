@@ -9,26 +9,30 @@ from collections.abc import Iterable, Mapping
 from trialrun.core.calls import Call
 
 _MOST_KEYS = 100
+_SHORTEST_KEY = 8
+"""No provider gives out shorter ones. What servers on one's own machine are given for a key (`any`, `ollama`) is no
+secret, and to strike it out would change what models say."""
 
 
 class Secret:
     """A key that does not print."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_hidden", "_value")
 
     def __init__(self, value: str) -> None:
         self._value = value
+        self._hidden = value if len(value) >= _SHORTEST_KEY else ""
 
     def reveal(self) -> str:
         return self._value
 
     def hide_in(self, text: str) -> str:
         """The text without the key; providers like to quote it back."""
-        return text.replace(self._value, "<key>") if self._value else text
+        return text.replace(self._hidden, "<key>") if self._hidden else text
 
     def hide_in_bytes(self, body: bytes) -> bytes:
         """The body without the key; servers that echo a request's headers exist."""
-        spelled = self._value.encode()
+        spelled = self._hidden.encode()
         return body.replace(spelled, b"<key>") if spelled and spelled in body else body
 
     def __repr__(self) -> str:
