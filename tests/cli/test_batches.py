@@ -52,6 +52,14 @@ def test_detached_and_collected(trialrun: Trialrun, batched: str, emulator: Emul
     assert len(entries) == len(set(entries)) == 20
 
 
+def test_calls_that_are_out_in_a_batch_are_not_in_doubt(trialrun: Trialrun, batched: str, emulator: Emulator):
+    trialrun("run", batched, "--detach")
+    assert trialrun("doctor", batched, "--json").json["in_doubt"] == []
+    assert trialrun("doctor", batched, "--confirm", "all", "0").exit == Exit.USAGE
+    rows = trialrun("export", batched, "--table", "calls", "--format", "jsonl", "--out", "-").out
+    assert '"status":"waiting"' in rows.replace(" ", "")
+
+
 def test_what_is_collected_keeps_the_flags_that_it_was_run_with(
     trialrun: Trialrun, batched: str, emulator: Emulator
 ):

@@ -96,7 +96,8 @@ def test_another_terminal_watches_and_stops_a_run(trialrun: Trialrun, small: str
         assert f"running, process {started.pid}" in status.out
         assert "trialrun watch small.yaml" in status.out
         with process("watch", small, cwd=tmp_path) as watching:
-            time.sleep(1.0)
+            assert watching.stderr is not None
+            first = watching.stderr.readline()  # now it follows the run, however long it took to start
             said = trialrun("stop", small)
             assert said.exit == 0
             assert "stopping" in said.out
@@ -105,7 +106,7 @@ def test_another_terminal_watches_and_stops_a_run(trialrun: Trialrun, small: str
     assert started.returncode == Exit.INTERRUPTED
     assert "stopped from another process" in err
     assert watching.returncode == Exit.INTERRUPTED
-    assert "of 6 trials done" in progress
+    assert "of 6 trials done" in first + progress
     assert "small: not finished" in watched
 
 

@@ -3,9 +3,9 @@
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -23,11 +23,14 @@ from trialrun.store import inspection
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 
+ALL = "all"
+"""In place of a call: every one that is in doubt."""
 Health = Literal["fine", "note", "wrong"]
 _EXTRAS = {
     "polars": "data frames and Parquet",
     "pandas": "data frames",
 }
+_SMALLEST_USD = Decimal("1E-12")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,31 +188,42 @@ def doubts_of(folder: Path, *, is_mine: bool = False) -> list[Doubt]:
         )
 
 
-async def confirm(folder: Path, call: str, cost: str) -> Doubt:
-    """Write down what a person found out about an attempt in doubt."""
+async def confirm(folder: Path, call: str, cost: str) -> list[Doubt]:
+    """Write down what a person found out about an attempt in doubt, or about `all` of them together."""
     amount = _amount(cost)
     # Two who confirm the same call at once would count it twice: so nobody else may, from the look to the word.
     journal = SqliteJournal.open(folder, clock=SystemClock())
     try:
-        found = _doubt_named(call, doubts_of(folder, is_mine=True), folder)
-        journal.append(found.call.partition("/")[0], [_confirmed(found, amount)])
+        found = _doubts_named(call, doubts_of(folder, is_mine=True), folder)
+        for doubt, share in zip(found, _shares(amount, found), strict=True):
+            journal.append(doubt.call.partition("/")[0], [_confirmed(doubt, share)])
         await journal.commit()
     finally:
         await journal.close()
     return found
 
 
-def _doubt_named(call: str, doubts: list[Doubt], folder: Path) -> Doubt:
-    found = next((doubt for doubt in doubts if call in (doubt.call, doubt.call.partition("#")[0])), None)
-    if found is None:
+def _doubts_named(call: str, doubts: list[Doubt], folder: Path) -> list[Doubt]:
+    if call == ALL and doubts:
+        return doubts
+    found = [doubt for doubt in doubts if call in (doubt.call, doubt.call.partition("#")[0])]
+    if not found:
         raise UsageError(
-            f"the call `{call}` is not in doubt",
+            "no call is in doubt" if call == ALL else f"the call `{call}` is not in doubt",
             where=str(folder),
             fix=f"in doubt: {doubts[0].call}" + (f" and {len(doubts) - 1} more" if doubts[1:] else "")
             if doubts
             else "none is",
         )
-    return found
+    return found[:1]
+
+
+def _shares(total: Decimal, doubts: Sequence[Doubt]) -> list[Decimal]:
+    """What each cost, if only the sum is known: in proportion to what each could cost, and exact in the sum."""
+    ceilings = [doubt.ceiling_usd or Decimal(0) for doubt in doubts]
+    weights = ceilings if any(ceilings) else [Decimal(1)] * len(doubts)
+    shares = [(total * weight / sum(weights)).quantize(_SMALLEST_USD, ROUND_DOWN) for weight in weights[:-1]]
+    return [*shares, total - sum(shares)]
 
 
 def _confirmed(doubt: Doubt, amount: Decimal) -> f.Confirmed:

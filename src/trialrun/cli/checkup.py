@@ -34,12 +34,14 @@ def of_study(study: Path, folder: Path, lane: Lane | None) -> Shown:
 
 
 def confirmed(folder: Path, call: str, cost: str) -> Shown:
-    """A call in doubt is settled."""
-    doubt = asyncio.run(doctoring.confirm(folder, call, cost))
+    """A call in doubt is settled, or all of them at what they cost together."""
+    doubts = asyncio.run(doctoring.confirm(folder, call, cost))
     left = len(doctoring.doubts_of(folder))
-    text = f"{doubt.call} is settled at {cost} USD; {amounts.plural(left, 'call')} still in doubt"
+    what = f"{doubts[0].call} is" if len(doubts) == 1 else f"{len(doubts):,} calls are"
+    text = f"{what} settled at {cost} USD; {amounts.plural(left, 'call')} still in doubt"
     return Shown(
-        data={"call": doubt.call, "cost_usd": cost, "left": left}, blocks=lambda: [Line(text, "good")]
+        data={"call": call, "calls": [doubt.call for doubt in doubts], "cost_usd": cost, "left": left},
+        blocks=lambda: [Line(text, "good")],
     )
 
 
@@ -100,6 +102,9 @@ def _shown(checks: list[Check], doubts: list[Doubt], folder: Path | None = None)
             found += [GAP, Table(heads, [_row(doubt) for doubt in doubts[:_MOST]])]
         if len(doubts) > _MOST:
             found.append(Line(f"… and {len(doubts) - _MOST} more", "dim"))
+        if doubts:
+            hint = "`--confirm CALL COST` settles one at what it did cost, `--confirm all TOTAL` all of them"
+            found.append(Line(hint, "dim"))
         return found
 
     data = {

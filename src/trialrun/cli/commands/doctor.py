@@ -18,7 +18,8 @@ from trialrun.cli.screen import Screen, Shown
     "--confirm",
     nargs=2,
     metavar="CALL COST",
-    help="Settle a call in doubt at what the provider's own records say, in USD; 0 if it was not billed.",
+    help="Settle a call in doubt at what the provider's own records say, in USD; 0 if it was not billed. "
+    "With `all` for CALL: all of them, at what they cost together.",
 )
 @options.lane
 @options.output
