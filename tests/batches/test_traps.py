@@ -1,7 +1,7 @@
 """Coincidences: two things that each have their test, at the same time."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from trialrun.app.running import Options
 from trialrun.app.studies import Plan
 from trialrun.core import errors as e
 from trialrun.core import facts as f
+from trialrun.core import pack_facts as p
 from trialrun.core.batches import PackFile
+from trialrun.store.journal import SqliteJournal
 from trialrun.store.packs import FileSpool
 from trialrun.testing.scripted import Scripted
 from trialrun.testing.scripted_batches import Course, ScriptedRoute, missing
@@ -227,3 +229,46 @@ async def test_the_same_calls_can_be_packed_again_after_their_pack_was_taken_apa
     assert ran.exit in (Exit.STOPPED, Exit.BUDGET)
     assert (await run_batches(batch_plan(tmp_path), route, clock)).exit is Exit.DONE
     assert max(route.billed.values()) == 1
+
+
+class EndsWhenFetched(SqliteJournal):
+    """A process that ends between the download and the unpacking."""
+
+    is_fetched = False
+
+    def append(
+        self,
+        trial: str,
+        facts: Sequence[f.TrialFact] | Sequence[f.StudyFact],
+        texts: Mapping[str, str | bytes] | None = None,
+    ) -> None:
+        if self.is_fetched:
+            raise e.StoreError("the process ended here")
+        super().append(trial, facts, texts)
+        self.is_fetched = any(isinstance(fact, p.PackFetched) for fact in facts)
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "gone"])
+async def test_results_that_are_not_as_they_were_stored_are_fetched_again(tmp_path: Path, damage: str):
+    """The run ended before they were unpacked, and the disk did something meanwhile."""
+    clock = jumping()
+    route = route_of(clock, script="A" * 30)
+    plan = batch_plan(tmp_path)
+
+    journal = EndsWhenFetched.open(plan.folder, clock=clock)
+    assert (await run_batches(plan, route, clock, journal=journal)).exit is Exit.STORE
+    (results,) = plan.folder.glob("batches/*/results-1.jsonl")
+    stored = results.read_bytes()
+    match damage:
+        case "changed":
+            results.write_bytes(stored.replace(b"QUFB", b"QUFD", 1))  # "AAA" and "AAC" in Base64
+        case "cut":
+            results.write_bytes(stored[: stored.index(b"\n") + 1])
+        case _:
+            results.unlink()
+    told: list[str] = []
+    assert (await run_batches(plan, route, clock, tell=told.append)).exit is Exit.DONE
+    assert results.read_bytes() == stored
+    assert any("fetched again" in line for line in told)
+    assert max(route.billed.values()) == 1
+    assert all(state.values["first"] == "A" * 30 for state in states(plan).values())

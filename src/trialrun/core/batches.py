@@ -230,6 +230,10 @@ class PackStore(Protocol):
         """Store raw results, whole or not at all. Returns their digest and size."""
         ...
 
+    def has(self, id_: str, name: str, digest: str) -> bool:
+        """Whether stored results are there, as they were stored."""
+        ...
+
     def lines(self, id_: str, name: str) -> Iterator[bytes]:
         """The lines of stored results."""
         ...

@@ -62,7 +62,7 @@ class FilePacks:
         """Store raw results, whole or not at all. Returns their digest and size."""
         path = self._folder / id_ / name
         partial = path.with_suffix(".partial")
-        digest, size = hashlib.blake2b(digest_size=16), 0
+        digest, size = _hasher(), 0
         try:
             with partial.open("wb") as file:
                 async for chunk in chunks:
@@ -75,6 +75,17 @@ class FilePacks:
         except OSError as error:
             raise store_error(error, path) from error
         return digest.hexdigest(), size
+
+    def has(self, id_: str, name: str, digest: str) -> bool:
+        """Whether stored results are there, as they were stored."""
+        found = _hasher()
+        try:
+            with (self._folder / id_ / name).open("rb") as file:
+                while chunk := file.read(_BUFFER):
+                    found.update(chunk)
+        except OSError:
+            return False
+        return found.hexdigest() == digest
 
     def lines(self, id_: str, name: str) -> Iterator[bytes]:
         """The lines of stored results."""
@@ -112,7 +123,7 @@ class FileSpool:
         self._model = model
         self._folder = folder / name
         self._folder.mkdir(parents=True, exist_ok=False)
-        self._digest = hashlib.blake2b(digest_size=16)
+        self._digest = _hasher()
         self._forms: dict[bytes, int] = {}
         self._requests = self._opened(REQUESTS)
         self._rows = self._opened(ROWS)
@@ -167,6 +178,10 @@ class FileSpool:
 
     def _opened(self, name: str) -> BinaryIO:
         return (self._folder / name).open("wb", buffering=_BUFFER)
+
+
+def _hasher() -> "hashlib.blake2b":
+    return hashlib.blake2b(digest_size=16)
 
 
 def _settle_on_disk(file: BinaryIO) -> None:

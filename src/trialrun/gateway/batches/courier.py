@@ -5,7 +5,7 @@
 C1. Nothing is created while it is possible that it was created before: an ambiguous creation is looked up by the
     provider's anchor first. Where there is none, the pack is in doubt, its money stays held, and a person decides.
 C2. An answer that nobody understands is looked at again, slowly; it is never a reason to send again.
-C3. Results are stored as they came before anybody reads them.
+C3. Results are stored as they came before anybody reads them, and read only as they were stored.
 """
 
 import re
@@ -73,6 +73,7 @@ class Courier:
         """Bring the pack as far as it goes in this run. Gives what was unpacked, or None if it is not back yet."""
         pack = self.pack
         is_waiting = False
+        await self._fetch_again_if_damaged()
         while not (self._is_stopping or is_waiting):
             if pack.stage in UNSENT and self._office.deadline.is_past:
                 await self._take_apart()
@@ -217,6 +218,18 @@ class Courier:
                 return
             files.append((name, digest, size))
         await self._record(p.PackFetched(pack=pack.id, files=tuple(files)))
+
+    async def _fetch_again_if_damaged(self) -> None:
+        """What an earlier run stored is read only as it was stored; the provider still has it, as a rule."""
+        pack, packs = self.pack, self._office.till.packs
+        if pack.stage != "fetched" or pack.look is None:
+            return
+        damaged = [name for name, digest, _ in pack.files if not packs.has(pack.id, name, digest)]
+        if damaged:
+            self._office.tell(
+                f"batch {pack.batch}: {', '.join(damaged)} is not as it was stored; fetched again"
+            )
+            await self._fetch(pack.look)
 
     async def _kept(self, name: str, result: str) -> tuple[str, int]:
         chunks: AsyncIterator[bytes] = self._route.fetch(self.pack.batch, result)
