@@ -193,3 +193,16 @@ async def test_where_there_is_a_budget_a_model_without_a_price_is_not_asked(tmp_
     assert {call.request.model for call in asked} == {"x/m"}
     assert (await run(NoPriceOf("nothing"))).exit is Exit.DONE
     assert len(live.calls) + len(route.provider.calls) == 8, "and goes on where it was"
+
+
+async def test_bills_above_what_was_held_are_told(tmp_path: Path):
+    """Here somebody mends the price list while a batch is out; a provider may also overstep its limit of tokens."""
+    clock = jumping()
+    route = route_of(clock, Course(takes_s=600))
+    plan = batch_plan(tmp_path, one_question, budget_usd="0.8")
+    told: list[str] = []
+    await run_batches(plan, route, clock, Options(detach=True), usd_per_million=DEAR, tell=told.append)
+    assert told == []
+    await run_batches(plan, route, clock, usd_per_million="50000", tell=told.append)
+    assert committed(plan) > Decimal("0.8"), "it is what was paid"
+    assert any("4 bills came above what was held" in line for line in told)

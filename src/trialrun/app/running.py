@@ -319,6 +319,11 @@ class Session:
             error = type(stopped_by).__name__ if stopped_by else ""
             self._journal.append("", [f.Closed(session=self.id, reason=reason, error=error)])
             await self._journal.commit()
+        if overruns := self._ledger.overruns:
+            self._tell(
+                f"{overruns} bill{'s' * (overruns > 1)} came above what was held, so a budget may be passed: compare "
+                "`cost_usd` with `ceiling_usd` in the table `calls`, and the prices with those of the provider"
+            )
         live = self._live(run.progress, gateway)
         return Ran(
             exit=exit_after(run.progress, self._plan.trials, stopped_by),
