@@ -204,6 +204,15 @@ def test_from_where_a_command_is_given_does_not_matter(
     assert set(there) == {tmp_path / "experiments/e"}
 
 
+def test_a_scenario_named_by_its_whole_path_moves_no_other_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = project(tmp_path)
+    file = project(tmp_path, base_scenario=str(tmp_path / "scenarios/test-regulation-negotiation"))
+    monkeypatch.chdir(tmp_path)
+    assert load(file).folder == tmp_path / "experiments/e"
+
+
 def test_the_python_api_takes_a_batch(tmp_path: Path) -> None:
     import trialrun as tr
 

@@ -52,8 +52,9 @@ def translated(file: Path, text: str) -> Translation:
 
 def _home_of(base_scenario: str, file: Path) -> Path | None:
     """Where the paths of a batch start: the nearest folder above its file, else the working folder, that has its
-    scenario. So it does not matter from where a command is given."""
-    above = file.resolve().parents
+    scenario. So it does not matter from where a command is given. A scenario that is named by its whole path says
+    nothing about the others, which start from the working folder."""
+    above = () if Path(base_scenario).is_absolute() else file.resolve().parents
     for folder in (*above, Path.cwd()):
         if (folder / base_scenario).is_dir():
             return folder
