@@ -2,8 +2,8 @@
 
     python child_batches.py STUDY_FILE FOLDER
 
-The far end is where the environment says. An hour of waiting takes eighteen seconds, so that pauses that are right for a
-provider are no pauses for a test.
+The far end is where the environment says. An hour of waiting takes eighteen seconds: pauses that are right for a
+provider are none for a test.
 """
 
 import asyncio

@@ -12,8 +12,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO, Literal, get_args
 
-import msgspec
-
 from trialrun.app.files import whole
 from trialrun.compat.batch_files.accounts import Routes, patiently
 from trialrun.compat.batch_files.files import filled_lines
@@ -74,17 +72,15 @@ async def check(batch: Batch, *, ledger: Ledger, routes: Routes, clock: Clock) -
     """Ask the provider where the batch stands, and note it."""
     route = routes(batch.provider, batch.model)
     look = await patiently(lambda: route.look(batch.batch_id), clock)
-    status = status_in(look)
-    news = msgspec.structs.replace(
+    return ledger.note(
         batch,
-        status=status,
+        status=status_in(look),
         word=look.word,
         requests=batch.requests if look.total is None else look.total,
         done=look.done,
         failed=look.failed,
         problems=look.problems,
     )
-    return ledger.put(news, "" if status == batch.status else status)
 
 
 async def cancel(batch: Batch, *, ledger: Ledger, routes: Routes, clock: Clock) -> Batch:
@@ -148,19 +144,17 @@ async def download(
     except RequestRefused as error:
         if error.status != 404:
             raise
-        batch = ledger.put(
-            msgspec.structs.replace(batch, status="gone", problems=(str(error),)), "results gone"
-        )
+        batch = ledger.note(batch, "results gone", status="gone", problems=(str(error),))
     sorted_ = _sort(raw, route, batch, target, asked=_asked(ledger, batch), prices=prices)
-    news = msgspec.structs.replace(
+    batch = ledger.note(
         batch,
+        "downloaded",
         results=str(target),
         is_partial=batch.is_open,
         answered=sorted_.counts["answered"],
         spent_usd=sorted_.spent_usd,
     )
-    ledger.put(news, "downloaded")
-    return replace(sorted_, batch=news)
+    return replace(sorted_, batch=batch)
 
 
 async def _fetched(route: BatchRoute, batch: Batch, name: str, path: Path, clock: Clock) -> None:

@@ -2,7 +2,8 @@
 
 S1. What is sent is a copy in the batch's own folder; the file that was named may change afterwards.
 S2. Each step is in the tracking file before the next is taken, so that a killed submission goes on where it was.
-S3. A creation without a reply is looked for at the provider before it is tried again; where it cannot be found by
+S3. One process at a time submits the same requests; the next one finds them submitted.
+S4. A creation without a reply is looked for at the provider before it is tried again; where it cannot be found by
     anything, a person decides.
 """
 
@@ -12,11 +13,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-import msgspec
-
 from trialrun.app.files import write_whole
 from trialrun.compat.batch_files.accounts import Routes, patiently
-from trialrun.compat.batch_files.files import filled_lines
+from trialrun.compat.batch_files.files import alone, filled_lines
 from trialrun.compat.batch_files.lines import RequestLine, body_of, read_line
 from trialrun.compat.batch_files.pricing import Estimate, estimate
 from trialrun.compat.batch_files.services import form_of, full_name, model_of
@@ -57,6 +56,24 @@ async def submit(order: Order, *, ledger: Ledger, routes: Routes, prices: PriceB
     lines = list(requests_in(order.path))
     sha256 = _sha256(order.path)
     service, model = _whose(order, ledger, lines[0], sha256)
+    async with alone(ledger.folder / f".{digest([sha256, service, model], size=10)}.lock", clock):
+        return await _submitted(
+            order, lines, sha256, service, model, ledger=ledger, routes=routes, prices=prices, clock=clock
+        )
+
+
+async def _submitted(
+    order: Order,
+    lines: list[RequestLine],
+    sha256: str,
+    service: str,
+    model: str,
+    *,
+    ledger: Ledger,
+    routes: Routes,
+    prices: PriceBook,
+    clock: Clock,
+) -> Batch:
     begun = _begun(order, ledger, sha256, service=service, model=model)
     if order.adopt:
         return _adopted(order, ledger, begun)
@@ -143,8 +160,7 @@ def _begun(order: Order, ledger: Ledger, sha256: str, *, service: str, model: st
     unsent = next((batch for batch in same if batch.status in UNSENT), None)
     sent = next((batch for batch in reversed(same) if batch.batch_id), None)
     if unsent and order.again and unsent.status == "submitting":
-        given_up = msgspec.structs.replace(unsent, status="unknown", problems=("given up, and sent again",))
-        ledger.put(given_up, "given up")
+        ledger.note(unsent, "given up", status="unknown", problems=("given up, and sent again",))
     elif unsent:
         return unsent
     if sent and not order.again:
@@ -159,8 +175,7 @@ def _adopted(order: Order, ledger: Ledger, begun: Batch | None) -> Batch:
         raise UsageError(
             "no submission of these requests is open", where=str(order.path), fix="leave out `--adopt`"
         )
-    batch = msgspec.structs.replace(begun, batch_id=order.adopt, status="pending")
-    return ledger.put(batch, "adopted")
+    return ledger.note(begun, "adopted", batch_id=order.adopt, status="pending")
 
 
 def _prepared(
@@ -210,7 +225,7 @@ def _prepared(
         pack=pack,
         ceiling_usd=cost.ceiling_usd,
     )
-    return ledger.put(batch)
+    return ledger.note(batch)
 
 
 async def _sent(batch: Batch, *, ledger: Ledger, route: BatchRoute, clock: Clock) -> Batch:
@@ -226,14 +241,13 @@ async def _sent(batch: Batch, *, ledger: Ledger, route: BatchRoute, clock: Clock
     is_new = batch.status == "uploading"
     if is_new:
         handle = await patiently(lambda: route.upload(pack), clock)
-        batch = ledger.put(msgspec.structs.replace(batch, uploaded=handle, status="submitting"))
+        batch = ledger.note(batch, uploaded=handle, status="submitting")
         batch_id = await _created(batch, pack, route, clock)
     else:
         batch_id = await _found(batch, pack, route, clock)
         if not batch_id:
             batch_id = await _created(batch, pack, route, clock)
-    batch = msgspec.structs.replace(batch, batch_id=batch_id, status="pending")
-    return ledger.put(batch, "created")
+    return ledger.note(batch, "created", batch_id=batch_id, status="pending")
 
 
 async def _created(batch: Batch, pack: PackFile, route: BatchRoute, clock: Clock) -> str:

@@ -1,7 +1,7 @@
 """`batch_tracking.json` and `batch_log.csv`: which batches there are, where each stands, and what happened when.
 
 T1. A batch is in the file before it can cost anything: an entry without a `batch_id` may have reached the provider.
-T2. The file is replaced whole, under a lock; what other people wrote into it stays.
+T2. The file is replaced whole, under a lock; what other people and other processes wrote into it stays.
 T3. The log only grows: a line for each thing that happened to a batch.
 """
 
@@ -140,14 +140,14 @@ class Book:
             None,
         )
 
-    def put(self, batch: Batch) -> None:
-        """Add the batch, or what is new about it."""
+    def place_of(self, batch: Batch) -> int:
+        """Where the batch stands in the list; it is put at the end if it is not there."""
         for place, known in enumerate(self.batches):
             is_same = known.pack == batch.pack if batch.pack else known.batch_id == batch.batch_id
             if is_same and known.provider == batch.provider:
-                self.batches[place] = batch
-                return
+                return place
         self.batches.append(batch)
+        return len(self.batches) - 1
 
     def put_file(self, file: RequestFile) -> None:
         self.files = [*(known for known in self.files if known.path != file.path), file]
@@ -198,10 +198,17 @@ class Ledger:
             yield book
             write_whole(self.path, [msgspec.json.format(_encoded(book), indent=2) + b"\n"])
 
-    def put(self, batch: Batch, event: str = "") -> Batch:
-        """Note the batch as it is now, and what happened to it."""
+    def note(self, batch: Batch, event: str = "", **news: Any) -> Batch:
+        """Note what is new about the batch, and what happened to it. Gives it as it is known now.
+
+        Only that is changed: a process may have looked at it hours ago, and others have written since. A new status is
+        an event by itself.
+        """
         with self.open() as book:
-            book.put(batch)
+            place = book.place_of(batch)
+            before = book.batches[place]
+            batch = book.batches[place] = msgspec.structs.replace(before, **news)
+        event = event or (batch.status if batch.status != before.status and batch.batch_id else "")
         if event:
             self.log(batch, event)
         return batch
@@ -210,10 +217,11 @@ class Ledger:
         """Add a line to the log."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        if not self.log_path.exists():
-            writer.writerow(LOG_HEAD)
-        writer.writerow([now(), *map(_harmless, (batch.provider, batch.name, batch.model, event))])
         with self.log_path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not self.log_path.stat().st_size:
+                writer.writerow(LOG_HEAD)
+            writer.writerow([now(), *map(_harmless, (batch.provider, batch.name, batch.model, event))])
             file.write(text.getvalue().encode())
             file.flush()
             os.fsync(file.fileno())

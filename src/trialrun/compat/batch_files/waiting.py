@@ -7,7 +7,7 @@ from pathlib import Path
 from trialrun.compat.batch_files.accounts import Routes
 from trialrun.compat.batch_files.fetching import Download, check, download, target_of
 from trialrun.compat.batch_files.tracking import Batch, Ledger
-from trialrun.core.errors import CallError
+from trialrun.core.errors import CallError, RequestRefused
 from trialrun.core.ports import Clock, PriceBook
 
 Hook = Callable[[Batch], Awaitable[str]]
@@ -22,7 +22,7 @@ class Watch:
     waiting: list[Batch] = field(default_factory=list[Batch])
     """Those that had not ended when the time was up."""
     problems: list[str] = field(default_factory=list[str])
-    """Hooks that failed."""
+    """Hooks that failed, and batches that the provider does not show us."""
 
 
 async def monitor(
@@ -47,6 +47,10 @@ async def monitor(
         for batch in tuple(watch.waiting):
             try:
                 seen = await check(batch, ledger=ledger, routes=routes, clock=clock)
+            except RequestRefused as error:  # however often one asks
+                watch.waiting.remove(batch)
+                watch.problems.append(f"{batch.batch_id}: {error}")
+                continue
             except CallError as error:
                 tell(f"{batch.batch_id}: {error}; looked at again later")
                 continue
