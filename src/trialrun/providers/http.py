@@ -7,6 +7,7 @@ H3. A key is in a header and nowhere else; an address is shown without the user 
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from time import monotonic
@@ -143,7 +144,10 @@ class HttpClient:
             self._loop = loop
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=self._concurrency, ttl_dns_cache=300, keepalive_timeout=IDLE_S
+                    limit=self._concurrency,
+                    ttl_dns_cache=300,
+                    keepalive_timeout=IDLE_S,
+                    ssl=ssl.create_default_context(),
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
