@@ -93,6 +93,7 @@ def test_results_elsewhere_are_named_by_their_folder(trialrun: Trialrun, small: 
     said = trialrun("rehearse", small, "--folder", "else where", "--json")
     steps = steps_of(said)
     assert set(steps) == {
+        "what the factors do to the measures, with intervals",
         "tables of trials, messages, calls and measures",
         "replay everything offline and compare",
     }

@@ -13,7 +13,7 @@ Step = tuple[str, str]
 """A command, and what it is good for."""
 
 
-def next_steps(table: StudyTable, named: str, most: int = 3) -> list[Step]:
+def next_steps(table: StudyTable, named: str, most: int = 4) -> list[Step]:
     """The commands that fit best, the most urgent first. `named` is how the user calls the study."""
     return list(_steps(table, named))[:most]
 
@@ -69,6 +69,8 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
             yield carrying_out("run", named, table.overrides), "the same with real models"
         case _:
             pass
+    if table.exit == Exit.DONE:
+        yield f"trialrun analyze {study} --report", "what the factors do to the measures, with intervals"
     if table.done:
         yield f"trialrun export {study}", "tables of trials, messages, calls and measures"
     if table.exit == Exit.DONE:
