@@ -43,6 +43,7 @@ class Batch:
         "texts",
         "timer",
         "trials",
+        "visitors",
         "waiters",
     )
 
@@ -50,6 +51,8 @@ class Batch:
         self.facts: list[Cell] = []
         self.texts: list[Cell] = []
         self.trials: dict[str, None] = {}
+        self.visitors: dict[str, None] = {}
+        """Of these, the ones whose state was read from the table for it."""
         self.retired: dict[str, None] = {}
         """Trials whose rows become exact with this batch; memory may forget them then."""
         self.rows: list[Cell] = []

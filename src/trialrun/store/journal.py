@@ -15,7 +15,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
@@ -299,7 +299,9 @@ class SqliteJournal:
         """A row is written when it becomes exact, and once when it begins to lag (J5)."""
         crowded = len(self._states) - _IN_MEMORY
         if crowded > 0:
-            batch.retired.update(dict.fromkeys(islice(self._states, crowded)))
+            # First who came for one change, as the results of a large batch do: their rows are written once, not twice.
+            passing = (trial for trial in batch.visitors if trial not in self._lagging)
+            batch.retired.update(dict.fromkeys(islice(chain(passing, self._states), crowded)))
         for trial in {**batch.trials, **batch.retired}:
             state = self._states[trial]
             if state.status not in _OPEN or trial in batch.retired:
@@ -354,7 +356,11 @@ class SqliteJournal:
         state = self._states.pop(trial, None)
         if state is None:
             with self._reading.told():
-                state = queries.state(self._reading, trial) or TrialState(id=trial)
+                state = queries.state(self._reading, trial)
+            if state is None:
+                state = TrialState(id=trial)
+            else:
+                self._pending.visitors[trial] = None
         self._states[trial] = state  # at the end: the first are those that rested longest
         return state
 
