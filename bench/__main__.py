@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 
-MEASUREMENTS = ("engine", "live", "memory", "planning", "restart", "frames", "startup")
+MEASUREMENTS = ("engine", "live", "batches", "memory", "planning", "restart", "frames", "startup")
 
 
 def main() -> int:

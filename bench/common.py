@@ -5,10 +5,11 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -36,8 +37,16 @@ class OnePrice:
         return self.price_of(model)
 
 
-def study(folder: Path, *, trials: int, turns: int, open_trials: int) -> Plan:
-    """Two conditions; `turns` 0 asks one question, else a conversation."""
+def study(
+    folder: Path,
+    *,
+    trials: int,
+    turns: int,
+    open_trials: int,
+    lane: Literal["live", "batch"] = "live",
+    procedure: "AsyncProcedure | None" = None,
+) -> Plan:
+    """Two conditions; `turns` 0 asks one question (or does what `procedure` does), else a conversation."""
     talk = turns > 0
     document = {
         "study": "bench",
@@ -61,11 +70,14 @@ def study(folder: Path, *, trials: int, turns: int, open_trials: int) -> Plan:
         msgspec.json.encode(document).decode(),
         file="bench.yaml",
         home=folder,
-        lane="live",
+        lane=lane,
         folder=None,
         overrides={},
-        given={"question": question},
+        given={"question": procedure or question},
     )
+
+
+AsyncProcedure = Callable[[Trial, Lab], Awaitable[dict[str, object]]]
 
 
 async def question(trial: Trial, lab: Lab) -> dict[str, object]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("name", ["engine", "live", "memory", "planning", "restart", "frames", "startup"])
+@pytest.mark.parametrize(
+    "name", ["engine", "live", "batches", "memory", "planning", "restart", "frames", "startup"]
+)
 def test_the_bars_are_met(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "--short", name],
