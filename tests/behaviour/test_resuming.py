@@ -181,6 +181,20 @@ async def test_limits_and_budgets_may_change_at_any_time(tmp_path: Path) -> None
     assert ran.exit is Exit.DONE
 
 
+@pytest.mark.parametrize("level", ["study", "condition", "trial"])
+async def test_a_cap_is_for_all_runs_together_and_not_for_each(tmp_path: Path, level: str) -> None:
+    async def many_questions(trial: Trial, lab: Lab) -> dict[str, object]:
+        return {str(number): (await lab.ask("a", f"Question {number}?")).text for number in range(30)}
+
+    cap = Decimal("0.06")
+    plan = make_plan(tmp_path, many_questions, replicates=1, budget_usd={level: str(cap)})
+    for _ in range(4):
+        assert (await run(plan, usd_per_million="100")).exit is Exit.BUDGET
+        spent = [state.spent_usd + state.held_usd for state in states(plan).values()]
+        assert min(spent) > 0
+        assert (sum(spent) if level == "study" else max(spent)) <= cap
+
+
 async def test_a_study_stopped_by_its_budget_goes_on_when_it_is_raised(tmp_path: Path) -> None:
     poor = make_plan(tmp_path, replicates=30, budget_usd="0.002")
     ran = await run(poor, usd_per_million="10")
