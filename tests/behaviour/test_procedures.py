@@ -131,6 +131,19 @@ async def test_branches_hear_each_other_only_when_all_have_spoken(tmp_path: Path
     assert all(parties == ["chair", "ann", "ann", "bob", "bob"] for parties in spoken.values())
 
 
+async def test_branches_draw_chance_of_their_own(tmp_path: Path) -> None:
+    async def drawing(trial: Trial, lab: Lab) -> dict[str, object]:
+        async def draw(branch: Lab) -> float:
+            return branch.random("dice").random()
+
+        return {"drawn": [await draw(lab), *await lab.together(draw, draw), await draw(lab)]}
+
+    plan = make_plan(tmp_path, drawing, factors={}, replicates=3)
+    await run(plan)
+    drawn = [draw for state in states(plan).values() for draw in state.values["drawn"]]  # pyright: ignore[reportGeneralTypeIssues]
+    assert len(set(drawn)) == 12, "no two of them are the same draw"
+
+
 async def test_a_raising_procedure_fails_its_own_trial_and_no_other(tmp_path: Path) -> None:
     async def fragile(trial: Trial, lab: Lab) -> dict[str, object]:
         await lab.ask("a", "Well?")

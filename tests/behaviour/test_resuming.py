@@ -341,6 +341,22 @@ async def test_a_finished_study_verifies_and_a_touched_one_does_not(tmp_path: Pa
     assert all("measured" in difference.what for difference in bad.differences)
 
 
+async def test_a_replay_that_never_comes_to_what_is_recorded_is_a_difference(tmp_path: Path) -> None:
+    async def twice(trial: Trial, lab: Lab) -> dict[str, object]:
+        await lab.ask("a", "Well?")
+        if asks_again:
+            await lab.ask("a", "And?")
+        return {}
+
+    asks_again = True
+    plan = make_plan(tmp_path, twice)
+    await run(plan)
+    asks_again = False
+    found = await verify(plan)
+    assert len(found.differences) == 4
+    assert all("never came to 1" in difference.what for difference in found.differences)
+
+
 async def test_a_dead_factor_is_found_by_walking(tmp_path: Path) -> None:
     alive = make_plan(tmp_path, **CONVERSATION)
     assert (await preview(alive, OnePrice())).conditions == 2
