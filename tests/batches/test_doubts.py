@@ -1,12 +1,14 @@
 """What goes wrong between us and a provider's batch API, one row of the catalogue a test."""
 
+import contextlib
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tests.batches.support import answer, batch_plan, jumping, route_of, run_batches, two_turns
-from tests.behaviour.support import facts, make_plan, states, tables
+from tests.behaviour.support import facts, make_plan, one_question, states, tables
 from trialrun.app.changes import Consent
 from trialrun.app.clock import SystemClock
 from trialrun.app.doctoring import checks_of_study, confirm, doubts_of
@@ -22,6 +24,7 @@ from trialrun.core.ports import Lab
 from trialrun.core.study import Trial
 from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
+from trialrun.testing.faults import Crash, CrashingJournal
 from trialrun.testing.scripted import Scripted
 from trialrun.testing.scripted_batches import Course, ScriptedRoute, foreign, garbled, missing
 
@@ -403,3 +406,50 @@ async def test_the_doctor_names_batches_in_doubt_and_who_decides(tmp_path: Path)
     (check,) = [check for check in checks_of_study(plan.folder) if check.name == "batch batch-1"]
     assert "never sent" in check.found
     assert "batch resolve" in check.fix
+
+
+async def test_the_end_of_an_old_batch_is_not_taken_for_that_of_the_call_that_was_asked_again(tmp_path: Path):
+    """A person confirms what a missing line cost, so it is asked again; then the batch that missed it is done with."""
+    clock = jumping()
+    route = route_of(clock, Course(change=missing(1)), Course(takes_s=100), Course(takes_s=100))
+    plan = batch_plan(tmp_path, one_question)
+    assert (await run_batches(plan, route, clock)).exit is Exit.PARKED
+    (doubt,) = doubts_of(plan.folder)
+    await confirm(plan.folder, doubt.call, "0.0001")
+    await decide(plan, "accept")
+    ran = await run_batches(plan, route, clock)
+    assert ran.exit is Exit.DONE
+    assert sum(route.billed.values()) == 5, "four calls, and the one that was asked again"
+    assert len(route.batches) == 2
+    assert ran.live.held_usd == 0
+    assert all(pack.stage == "closed" for pack in packs(plan))
+
+
+@pytest.mark.parametrize("edge", ["before", "after"])
+@pytest.mark.parametrize("write", range(1, 13))
+async def test_a_batch_that_is_taken_apart_is_never_sent_whatever_cuts_it(
+    tmp_path: Path, write: int, edge: Literal["before", "after"]
+):
+    """Its calls are given back, and it is over, in one write: cut between two, it would be sent all the same."""
+    clock = jumping()
+    route = route_of(clock, *[Course(takes_s=60)] * 3)
+    plan = batch_plan(tmp_path, one_question, batch={"queued_tokens": 50, "requests": 2})
+    await run_batches(plan, route, clock, Options(detach=True))
+    assert "built" in {pack.stage for pack in packs(plan)}, "one waits for room"
+
+    inside = SqliteJournal.open(plan.folder, clock=clock)
+    live = Scripted(answer)
+    with contextlib.suppress(Crash):
+        await run_batches(
+            make_plan(tmp_path, one_question),
+            route,
+            clock,
+            Options(detach=True),
+            live=live,
+            journal=CrashingJournal(inside, write=write, edge=edge),
+        )
+    inside.abandon()
+    assert (await run_batches(plan, route, clock, live=live)).exit is Exit.DONE
+    assert max(route.billed.values()) == 1
+    doubts = len(doubts_of(plan.folder))
+    assert sum(route.billed.values()) + len(live.answered) <= 4 + doubts

@@ -351,11 +351,11 @@ class _Money:
         )
 
     def _coming_usd(self, state: TrialState) -> Decimal:
-        """Of what the trial holds, so much is out in the slow lane: the latest attempt of each of its calls there."""
-        if self._slow is None:
+        """Of what the trial holds, so much is out in the slow lane, and settles in this run."""
+        slow = self._slow
+        if slow is None:
             return Decimal(0)
-        latest = {at: held for (at, _), held in sorted(state.holds.items())}
-        coming = (held for at, held in latest.items() if self._slow.is_coming(state.id, at))
+        coming = (held for (at, number), held in state.holds.items() if slow.is_coming(state.id, at, number))
         return sum(coming, Decimal(0))
 
     def close_trial(self, trial: str) -> None:

@@ -55,8 +55,12 @@ class SlowLane(Protocol):
         """Whether something is under way that this run stays for."""
         ...
 
-    def waits_for(self, trial: str, at: str = "") -> bool:
-        """Whether something is out for this trial (or for its call at this address)."""
+    def waits_for(self, trial: str) -> bool:
+        """Whether something is out for this trial."""
+        ...
+
+    def has(self, trial: str, at: str, attempt: int) -> bool:
+        """Whether this attempt of a call is out, or waits for company."""
         ...
 
     def nothing_else(self) -> None:

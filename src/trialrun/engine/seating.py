@@ -71,7 +71,7 @@ class Seating:
         slow, trial, released = self._parts.slow, slot.trial, list[f.Entry]()
         for held in open_.values():
             if held.lane == "batch":
-                if slow is None or not slow.waits_for(trial.id, held.at):
+                if slow is None or not slow.has(trial.id, held.at, held.attempt):
                     released.append(self._release(slot, held))
                 continue
             reason = "the process ended while it was in flight"

@@ -247,8 +247,8 @@ class Courier:
             await pause(self._clock, self._office.settings.poll_s, self._office.stopping)
             return
         lines = refused_lines(look.problems)
-        counts = await dissolve(pack, self._office.till, error="BatchFailed", reason=reason, refused=lines)
-        await self._record(p.PackClosed(pack=pack.id, counts=counts))
+        till = self._office.till
+        await dissolve(pack, till, clock=self._clock, error="BatchFailed", reason=reason, refused=lines)
         if not lines:
             raise e.BreakerOpen(
                 f"the provider refused a batch of {pack.requests} calls as a whole: {reason}",
@@ -284,8 +284,7 @@ class Courier:
         """Past the deadline nothing leaves any more: the calls go back to their trials."""
         pack = self.pack
         await self._record(p.PackIntended(pack=pack.id, step="cancel", reason=REASON))
-        counts = await dissolve(pack, self._office.till, error=f.NEVER_SENT, reason=REASON)
-        await self._record(p.PackClosed(pack=pack.id, counts=counts))
+        await dissolve(pack, self._office.till, clock=self._clock, error=f.NEVER_SENT, reason=REASON)
 
     async def _identify(self) -> None:
         """A batch without an anchor is ours if its results have our ids; that much can be known without a person."""

@@ -26,7 +26,7 @@ from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
 from trialrun.gateway.batches.telling import bug_in, late_line, line_of, lines_of
-from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since_built
+from trialrun.gateway.batches.unpacking import Attempt, Till, Unpacked, dissolve, ended_since_built
 from trialrun.gateway.batches.waiting_room import WaitingRoom
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.pausing import pause
@@ -55,20 +55,24 @@ class LaneParts:
     """Whether new calls travel in batches; if not, only what is out is collected."""
 
 
+Place = tuple[str, int]
+"""Address and number of an attempt of a trial."""
+
+
 class BatchLane:
     """Puts calls into packs, and carries the packs."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._parts = parts
         self._purse = parts.gateway.purse
-        self._out: dict[str, tuple[str, ...]] = {}
-        """Trials with calls that wait here, and the addresses of these calls."""
+        self._out: dict[str, tuple[Place, ...]] = {}
+        """Trials with calls that wait here, and where: a call may be out a second time, when the first is in doubt."""
         self._short: dict[str, None] = {}
         """Trials that wait for money which packs that are out hold."""
         self._later: set[str] = set()
         """Trials whose calls are left for a later run."""
-        self._lost: set[tuple[str, str]] = set()
-        """Calls that are out, as trial and address, and of which nothing comes in this run."""
+        self._lost: set[Attempt] = set()
+        """Attempts that are out, and of which nothing comes in this run."""
         self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
         self._departing: list[Load] = []
         self._packs: dict[str, Pack] = {}
@@ -104,7 +108,7 @@ class BatchLane:
                     continue
                 if row.key not in ended.in_doubt:
                     self._purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
-                self._await(row.trial, row.at)
+                self._await(row.trial, row.at, row.attempt)
             await carry_out(pack, till, clock=parts.clock, ended=ended)
             await self._dissolve_if_stale(pack)
             if not pack.is_open:
@@ -124,8 +128,7 @@ class BatchLane:
         is_stale = any(row.trial in anew for row in parts.packs.rows(pack.id))
         if is_stale or not parts.takes_new:
             reason = "its pack was taken apart before it left"
-            counts = await dissolve(pack, self._till(), error=f.NEVER_SENT, reason=reason)
-            await self._record(pack, p.PackClosed(pack=pack.id, counts=counts))
+            await dissolve(pack, self._till(), clock=parts.clock, error=f.NEVER_SENT, reason=reason)
 
     # --- the door ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +136,7 @@ class BatchLane:
         self, call: Call, *, attempts_before: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
     ) -> Answer:
         """Put the call down and unwind its trial; the reply is in the journal when the trial is replayed."""
-        if call.address in self._out.get(call.trial, ()):
+        if any(call.address == at for at, _ in self._out.get(call.trial, ())):
             raise e.Parked(BATCH)
         is_late = self._parts.takes_new and self._deadline.is_past
         if self._goes_live:
@@ -183,7 +186,7 @@ class BatchLane:
             lane="batch",
         )
         parts.journal.append(call.trial, [held], texts if attempt == 1 else None)
-        self._await(call.trial, call.address)
+        self._await(call.trial, call.address, attempt)
         self._news.set()
 
     # --- as the engine sees it --------------------------------------------------------------------------------------
@@ -192,13 +195,15 @@ class BatchLane:
     def is_busy(self) -> bool:
         return not self._is_over and bool(self._loads or self._departing or self._carried)
 
-    def waits_for(self, trial: str, at: str = "") -> bool:
-        if at:
-            return at in self._out.get(trial, ())
+    def waits_for(self, trial: str) -> bool:
         return trial in self._out or trial in self._short or trial in self._later
 
-    def is_coming(self, trial: str, at: str) -> bool:
-        return self.waits_for(trial, at) and (trial, at) not in self._lost
+    def has(self, trial: str, at: str, attempt: int) -> bool:
+        return (at, attempt) in self._out.get(trial, ())
+
+    def is_coming(self, trial: str, at: str, attempt: int) -> bool:
+        """Whether this attempt is out, and its end is waited for in this run."""
+        return self.has(trial, at, attempt) and (trial, at, attempt) not in self._lost
 
     def nothing_else(self) -> None:
         self._loads.flush()
@@ -353,12 +358,12 @@ class BatchLane:
             await self._stop_expecting(pack)
             return
         if unpacked.missing:
-            self._lost.update((row.trial, row.at) for row in unpacked.missing)
+            self._lost.update(row.key for row in unpacked.missing)
             reason = f"{len(unpacked.missing)} of its {pack.requests} calls are in no result"
             await self._doubt(pack, reason, len(unpacked.missing))
         else:
             await self._record(pack, p.PackClosed(pack=pack.id, counts=dict(unpacked.counts)))
-        self._release(pack, but={(row.trial, row.at) for row in unpacked.missing})
+        self._release(pack, but={row.key for row in unpacked.missing})
         if unpacked.stop is not None:
             raise unpacked.stop
 
@@ -383,7 +388,7 @@ class BatchLane:
         ended = await ended_since_built(pack, self._parts.journal)
         for row in self._parts.packs.rows(pack.id):
             if row.key not in ended.surely:
-                self._lost.add((row.trial, row.at))
+                self._lost.add(row.key)
                 if row.key not in ended.in_doubt:
                     self._purse.doubt(row, row.ceiling_usd or _ZERO)
         self._wake(self._no_longer_short())
@@ -394,16 +399,17 @@ class BatchLane:
         self._short.clear()
         return trials
 
-    def _await(self, trial: str, at: str) -> None:
-        self._out[trial] = (*self._out.get(trial, ()), at)
+    def _await(self, trial: str, at: str, attempt: int) -> None:
+        self._out[trial] = (*self._out.get(trial, ()), (at, attempt))
 
-    def _release(self, pack: Pack, *, but: set[tuple[str, str]] | None = None) -> None:
+    def _release(self, pack: Pack, *, but: set[Attempt] | None = None) -> None:
         """The calls of this pack are not out any more: their trials go on, and those that waited for money."""
         trials: dict[str, None] = {}
         for row in self._parts.packs.rows(pack.id):
-            if but and (row.trial, row.at) in but:
+            if but and row.key in but:
                 continue
-            left = tuple(at for at in self._out.get(row.trial, ()) if at != row.at)
+            done = (row.at, row.attempt)
+            left = tuple(place for place in self._out.get(row.trial, ()) if place != done)
             if left:
                 self._out[row.trial] = left
             else:

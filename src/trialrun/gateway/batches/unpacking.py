@@ -15,11 +15,12 @@ from decimal import Decimal
 
 from trialrun.core import errors as e
 from trialrun.core import facts as f
+from trialrun.core import pack_facts as p
 from trialrun.core.batches import BatchRoute, PackStore, Result, Row
 from trialrun.core.calls import RawReply, Request
 from trialrun.core.facts import tag_of
 from trialrun.core.packs import Pack
-from trialrun.core.ports import Journal, PriceBook
+from trialrun.core.ports import Clock, Journal, PriceBook
 from trialrun.core.pricing import cost_usd
 from trialrun.core.study import Limits, Price
 from trialrun.gateway.breaker import Breaker
@@ -104,9 +105,13 @@ async def ended_since_built(pack: Pack, journal: Journal) -> Ended:
 
 
 async def dissolve(
-    pack: Pack, till: Till, *, error: str, reason: str, refused: Mapping[int, str] | None = None
-) -> dict[str, int]:
-    """Give the calls of a pack that surely never ran back to their trials; `refused` lines are given up for good."""
+    pack: Pack, till: Till, *, clock: Clock, error: str, reason: str, refused: Mapping[int, str] | None = None
+) -> None:
+    """Give the calls of a pack that surely never ran back to their trials; `refused` lines are given up for good.
+
+    No await between the first fact and the last: all of them are one write, and a pack whose calls were given back is
+    never sent.
+    """
     counts = Counter[str]()
     refused = refused or {}
     ended = await ended_since_built(pack, till.journal)
@@ -124,8 +129,10 @@ async def dissolve(
             till.purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
         till.purse.release(row, row.ceiling_usd or _ZERO)
         counts["refused" if why else "to be tried again"] += 1
+    closed = p.PackClosed(pack=pack.id, counts=dict(counts))
+    till.journal.append("", [closed])
+    pack.apply(closed, clock.now())
     await till.journal.commit()
-    return dict(counts)
 
 
 class _Unpacking:
