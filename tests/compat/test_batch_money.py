@@ -54,7 +54,7 @@ def test_a_batch_is_never_billed_more_than_its_limit_and_ends_with_a_higher_one(
     assert 0 < halted["runs_completed"] < 120
     assert halted["failed_runs"] == []
 
-    file.write_text(file.read_text().replace("budget_limit: 20.0", "budget_limit: 60.0"), encoding="utf-8")
+    file.write_text(file.read_text().replace("budget_limit: 20.0", "budget_limit: 200.0"), encoding="utf-8")
     assert trialrun("run", name, "--resume", "--json").exit == 0
     done = summary(file)
     assert (done["status"], done["runs_completed"]) == ("completed", 120)

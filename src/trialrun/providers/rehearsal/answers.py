@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -19,7 +20,7 @@ from trialrun.providers.rehearsal.indicators import moved
 from trialrun.providers.rehearsal.instances import Writer
 from trialrun.providers.rehearsal.roles import Length, Part, length_in, may_ask_for_length, part_of
 from trialrun.providers.rehearsal.schemas import Unsatisfiable
-from trialrun.providers.rehearsal.speech import reason, repertoire_of, sentence, speech
+from trialrun.providers.rehearsal.speech import further, reason, repertoire_of, sentence, speech
 
 _KEEPS_ANSWER = 0.65
 """How often a party stays with its earlier answer when it is asked again."""
@@ -36,6 +37,8 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
         dice = Dice(hashlib.blake2b(last.encode("utf-8", "surrogatepass"), digest_size=16).digest())
     spoken = aloud(last)
     topics = topics_in(spoken) if spoken else ()
+    wish = (length_in(last) if may_ask_for_length(last) else None) or part.length
+    words = _wished(wish, usual_words, part)
     if call.request.schema is not None:
         heard = stances.heard_in(last) if part.role == "judge" else ""
         indicators = moved(last, dice) if part.role == "narrator" else ""
@@ -44,6 +47,9 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
             part,
             dice,
             topics,
+            # Draws of its own: however much is said about it, a judge's verdict is the same.
+            aside=Dice(b"further" + call.key + call.request.fingerprint.encode()),
+            words=words,
             room_bytes=room_bytes,
             heard=heard,
             indicators=indicators,
@@ -55,8 +61,6 @@ def answer_to(call: Call, dice: Dice, *, usual_words: float, room_bytes: int) ->
         return _choice(options, messages, part, dice, topics)
     number = number_in(spoken) if part.role in ("negotiator", "student") else None
     is_opening = not last.strip()
-    wish = (length_in(last) if may_ask_for_length(last) else None) or part.length
-    words = _wished(wish, usual_words, part)
     said = speech(part, dice, topics=topics, number=number, words=words, turns=turns, is_opening=is_opening)
     return f"{side} {said}" if side else said
 
@@ -119,18 +123,31 @@ def _data(
     dice: Dice,
     topics: Sequence[str],
     *,
+    aside: Dice,
+    words: float,
     room_bytes: int,
     heard: str,
     indicators: str,
 ) -> str:
-    """An instance as compact JSON: full, or brief where that is too long, or of the right shape at least."""
-    data = b"{}"
-    for is_brief, is_lenient in ((False, False), (True, False), (True, True)):
+    """An instance as compact JSON: with texts as long as speeches, or a sentence each, or brief where that is too long,
+    or of the right shape at least.
+    """
+    data, again = b"{}", dice.copy()
+    for is_long, is_brief, is_lenient in (
+        (True, False, False),
+        (False, False, False),
+        (False, True, False),
+        (False, True, True),
+    ):
+        if not is_long and not is_brief:
+            dice = again  # fewer words for the same verdict
         writer = Writer(
             root=schema,
             dice=dice,
             heard=heard,
-            sentence=lambda: sentence(part.role, dice, topics),
+            sentence=partial(sentence, part.role, dice, topics),
+            more=partial(further, part.role, aside, topics) if is_long else None,
+            words=words,
             is_brief=is_brief,
             is_lenient=is_lenient,
             indicators=indicators,

@@ -38,6 +38,12 @@ class Dice:
         self._at = at + 1
         return self._draws[at]
 
+    def copy(self) -> "Dice":
+        """The same draws as from here on, once more."""
+        other = Dice.__new__(Dice)
+        other._seed, other._block, other._at, other._draws = self._seed, self._block, self._at, self._draws
+        return other
+
     def pick(self, items: Sequence[T]) -> T:
         """One of the items, of which there are few."""
         return items[self._draw() * len(items) >> 16]

@@ -5,7 +5,7 @@ Property names guide the content: a `reason` becomes a sentence about what was s
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import cast
 
@@ -13,9 +13,10 @@ from trialrun.providers.rehearsal import schemas
 from trialrun.providers.rehearsal.dice import Dice
 from trialrun.providers.rehearsal.lexicon import WORDS
 from trialrun.providers.rehearsal.patterns import Unsupported, text_matching
+from trialrun.providers.rehearsal.roles import length_in, may_ask_for_length
 from trialrun.providers.rehearsal.schemas import Schema, Unsatisfiable
 from trialrun.providers.rehearsal.stances import is_heard
-from trialrun.providers.rehearsal.values import NUMERIC, integer, number, text
+from trialrun.providers.rehearsal.values import NUMERIC, integer, is_prose, number, text
 
 _TRIES = 12
 _DEEP = 6
@@ -26,6 +27,7 @@ _FAULTS = ("issue", "problem", "violation")
 """A list with such a name is what somebody found wrong; mostly that is nothing."""
 _FAULTLESS = 0.7
 _TOO_DEEP = 40
+_LETTERS_A_WORD = 7
 _MOST_ITEMS = 1_000
 _MOST_STEPS = 20_000
 """Schemas may ask for more than fits into any reply, or be hopeless in exponentially many ways."""
@@ -36,11 +38,15 @@ _HARD = (*_WAYS, "not", "contains", "patternProperties", "propertyNames")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writer:
-    """Builds instances of one schema document. `sentence` says something in the voice of the party."""
+    """Builds instances of one schema document. `sentence` says something in the voice of the party, `more` goes on."""
 
     root: Schema
     dice: Dice
     sentence: Callable[[], str]
+    more: Callable[[float], str] | None = None
+    """About so many words that follow the first sentence of a text. Without it, and in lists, a sentence is all."""
+    words: float = 0.0
+    """Of all texts together."""
     heard: str = ""
     """The side that a judge heard; among choices that name it, it is mostly taken."""
     is_brief: bool = False
@@ -143,6 +149,7 @@ class Writer:
                     name,
                     self.dice,
                     self.sentence,
+                    lambda: self._prose(rules),
                     is_brief=self.is_brief,
                     is_lenient=self.is_lenient,
                 )
@@ -151,6 +158,33 @@ class Writer:
                     self.indicators and name.endswith("state") and schemas.fits(whole, rules, self.root)
                 )
                 return whole if is_state else said
+
+    def _prose(self, rules: Schema) -> str:
+        """As many words as the field asks for, or its share of all."""
+        said = self.sentence()
+        if self.more is None or self.is_brief:
+            return said
+        words = self.words / max(1, self._texts(self.root))
+        asked = str(rules.get("description", ""))
+        if wish := length_in(asked) if may_ask_for_length(asked) else None:
+            words = wish.words if wish.words is not None else words * wish.scale
+        longest = schemas.count_of(rules, "maxLength")
+        if longest is not None:
+            words = min(words, longest / _LETTERS_A_WORD)
+        rest = self.more(words - said.count(" ") - 1)
+        return f"{said} {rest}" if rest else said
+
+    def _texts(self, schema: object, name: str = "", depth: int = 0) -> int:
+        """How many texts an instance has outside of lists."""
+        rules = schemas.as_schema(schema)
+        if rules is None or depth > _DEEP:
+            return 0
+        if "$ref" in rules:
+            return self._texts(schemas.target_of(str(rules["$ref"]), self.root), name, depth + 1)
+        properties = schemas.named(rules, "properties")
+        if properties:
+            return sum(self._texts(each, name, depth + 1) for name, each in properties.items())
+        return int(is_prose(rules, name))
 
     def _choice(self, choices: list[object]) -> object:
         if self.heard in choices and is_heard(self.dice):
@@ -214,8 +248,9 @@ class Writer:
     def _item(
         self, schema: object, name: str, depth: int, others: list[object], *, is_unique: bool
     ) -> object:
+        writer = self if self.more is None else replace(self, more=None)
         for _ in range(_TRIES * 4 if is_unique else 1):
-            item = self.value(schema, name, depth + 1)
+            item = writer.value(schema, name, depth + 1)
             if not is_unique or not any(schemas.equal(item, other) for other in others):
                 return item
         if choices := schemas.parts(schemas.as_schema(schema) or {}, "enum"):

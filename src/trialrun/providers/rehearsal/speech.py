@@ -121,6 +121,12 @@ def sentence(role: Role, dice: Dice, topics: Sequence[str], number: float | None
     return line.say(dice, dice.pick(topics or (lines.default_topic,)), number)
 
 
+def further(role: Role, dice: Dice, topics: Sequence[str], words: float) -> str:
+    """What follows a first sentence, in about so many words; nothing where these are too few for a sentence."""
+    lines = repertoire_of(role)
+    return _joined(_body(lines.body, dice, topics or (lines.default_topic,), None, words))
+
+
 def reason(role: Role, dice: Dice, topics: Sequence[str]) -> str:
     """Why one of several options was taken."""
     return dice.pick(_reasons()).say(dice, dice.pick(topics or (repertoire_of(role).default_topic,)), None)

@@ -79,8 +79,16 @@ def number(rules: Schema, name: str, dice: Dice) -> int | float:
 
 
 def text(
-    rules: Schema, name: str, dice: Dice, sentence: Callable[[], str], *, is_brief: bool, is_lenient: bool
+    rules: Schema,
+    name: str,
+    dice: Dice,
+    sentence: Callable[[], str],
+    prose: Callable[[], str],
+    *,
+    is_brief: bool,
+    is_lenient: bool,
 ) -> str:
+    """A text for the field `name`: `prose` where nothing shorter will do, and a `sentence` to fill it up."""
     shortest = schemas.count_of(rules, "minLength") or 0
     longest = schemas.count_of(rules, "maxLength")
     pattern, form = rules.get("pattern"), rules.get("format")
@@ -94,18 +102,37 @@ def text(
                 raise Unsatisfiable(f"pattern {pattern}") from error
     if isinstance(form, str) and (spelled := formatted(form, dice)):
         return spelled
-    return _fitted(_prose(name, dice, sentence, is_brief=is_brief), sentence, shortest, longest)
+    return _fitted(_said(name, dice, prose, is_brief=is_brief), sentence, shortest, longest)
 
 
-def _prose(name: str, dice: Dice, sentence: Callable[[], str], *, is_brief: bool) -> str:
+def _said(name: str, dice: Dice, prose: Callable[[], str], *, is_brief: bool) -> str:
     lower = name.lower()
     if is_brief:
         return dice.pick(WORDS["quality"])
-    if "name" in lower or lower in ("who", "speaker", "author", "person"):
+    if _names_somebody(lower):
         return dice.pick(WORDS["name"])
-    if lower and any(lower == word or lower.endswith("_" + word) for word in _SHORT_WORDS):
+    if _names_a_kind(lower):
         return dice.pick(WORDS["feeling" if "m" in lower else "value"])
-    return sentence()
+    return prose()
+
+
+def is_prose(rules: Schema, name: str) -> bool:
+    """Whether a field of this name is a text of as many words as somebody likes."""
+    kinds, lower = schemas.types_of(rules), name.lower()
+    return (
+        (not kinds or "string" in kinds)
+        and not any(keyword in rules for keyword in ("enum", "const", "pattern", "format"))
+        and not _names_somebody(lower)
+        and not _names_a_kind(lower)
+    )
+
+
+def _names_somebody(lower: str) -> bool:
+    return "name" in lower or lower in ("who", "speaker", "author", "person")
+
+
+def _names_a_kind(lower: str) -> bool:
+    return bool(lower) and any(lower == word or lower.endswith("_" + word) for word in _SHORT_WORDS)
 
 
 def _fitted(text: str, sentence: Callable[[], str], shortest: int, longest: int | None) -> str:
