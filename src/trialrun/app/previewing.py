@@ -11,7 +11,7 @@ from trialrun.app.studies import Plan, last_declared
 from trialrun.app.walking import MOST_WALKED, Walked, refuse_dead_factors, walk_all
 from trialrun.core.calls import Message, Request
 from trialrun.core.errors import StoreError
-from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of, mean_of, scaled
+from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of_draws, mean_of, scaled
 from trialrun.core.ports import PriceBook
 from trialrun.core.study import Condition, Factor
 from trialrun.store.archive import Archive
@@ -40,8 +40,8 @@ async def preview(plan: Plan, prices: PriceBook) -> Preview:
     """Walk the study and add up. Raises StudyMistakes for dead factors and for procedures that fail anyway."""
     walked = await walk_all(plan, prices)
     refuse_dead_factors(plan, walked)
-    one = mean_of([estimate_of(each.short, each.long) for each in walked])
-    judged = [_judge_calls(each.short) for each in walked] + [_judge_calls(each.long) for each in walked]
+    one = mean_of([estimate_of_draws(each.draws) for each in walked])
+    judged = [_judge_calls(walk) for each in walked for pair in each.draws for walk in pair]
     trials = plan.trials
     return Preview(
         plan=plan,

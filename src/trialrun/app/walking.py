@@ -5,7 +5,7 @@ whether a factor reaches the outside at all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trialrun.app.clock import SystemClock
 from trialrun.app.lanes import check_spelling, rehearsing
@@ -28,6 +28,9 @@ from trialrun.testing.memory import MemoryJournal
 
 SHORT, LONG = 0.1, 0.9
 MOST_WALKED = 128
+_DRAWS, _ENOUGH_CALLS = 16, 1000
+"""A few conditions are walked with several draws of their chance each, as what a trial takes may depend on it: so many
+in all, or until so many calls were made."""
 _WALK_LIMITS = Limits(trial_timeout_s=60.0)
 
 
@@ -38,6 +41,12 @@ class Walked:
     condition: Condition
     short: Walk
     long: Walk
+    others: tuple[tuple[Walk, Walk], ...] = ()
+    """The same with other draws of its chance, for what a trial takes on average."""
+
+    @property
+    def draws(self) -> tuple[tuple[Walk, Walk], ...]:
+        return ((self.short, self.long), *self.others)
 
 
 class _Footpath:
@@ -86,15 +95,16 @@ class _Footpath:
         return Answer(settled=settled, text=parsed.text)
 
 
-async def walk(plan: Plan, condition: Condition, prices: PriceBook, *, quantile: float) -> Walk:
+async def walk(
+    plan: Plan, condition: Condition, prices: PriceBook, *, quantile: float, draw: int = 0
+) -> Walk:
     """One trial of this condition. All conditions draw the same chance, so only what they set can differ.
 
     The short walk stops where gates close; the long one goes through all of them.
     """
     spec = plan.specs.spec_of(condition)
-    trial = Trial(
-        id="walk", condition=condition, replicate=0, spec=spec, key=chance.derive(plan.study.key, "walk")
-    )
+    key = chance.derive(plan.study.key, "walk", draw)
+    trial = Trial(id="walk", condition=condition, replicate=0, spec=spec, key=key)
     return await walk_trial(trial, plan.procedures.make(spec.procedure), prices, quantile=quantile)
 
 
@@ -157,10 +167,29 @@ async def walk_all(plan: Plan, prices: PriceBook) -> list[Walked]:
     The first walk that fails ends it: a procedure that hangs takes the whole time limit of a walk each time.
     """
     walked: list[Walked] = []
-    for condition in sample_of(plan, MOST_WALKED):
-        walks = [await _sound_walk(plan, condition, prices, quantile) for quantile in (SHORT, LONG)]
-        walked.append(Walked(condition=condition, short=walks[0], long=walks[1]))
+    conditions = sample_of(plan, MOST_WALKED)
+    for condition in conditions:
+        short, long = [await _sound_walk(plan, condition, prices, quantile) for quantile in (SHORT, LONG)]
+        walked.append(Walked(condition=condition, short=short, long=long))
+    calls = sum(len(each.short.calls) + len(each.long.calls) for each in walked)
+    for draw in range(1, -(-_DRAWS // max(1, len(conditions)))):
+        if calls >= _ENOUGH_CALLS:
+            break
+        for at, each in enumerate(walked):
+            pair = await _drawn(plan, each.condition, prices, draw)
+            walked[at] = replace(each, others=(*each.others, *pair))
+            calls += sum(len(walk.calls) for walks in pair for walk in walks)
     return walked
+
+
+async def _drawn(
+    plan: Plan, condition: Condition, prices: PriceBook, draw: int
+) -> tuple[tuple[Walk, Walk], ...]:
+    """Two more walks, with another draw of chance; none if they do not come to an end."""
+    short, long = [
+        await walk(plan, condition, prices, quantile=quantile, draw=draw) for quantile in (SHORT, LONG)
+    ]
+    return () if short.stopped_at or long.stopped_at else ((short, long),)
 
 
 async def _sound_walk(plan: Plan, condition: Condition, prices: PriceBook, quantile: float) -> Walk:

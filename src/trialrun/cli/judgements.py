@@ -46,7 +46,7 @@ def expected(found: JudgingPreview) -> str:
         low, high = amounts.usd(whole.cost_usd.low), amounts.usd(whole.cost_usd.high)
         cost = (low if low == high else f"{low} to {high}") + " USD"
     if whole.ceiling_usd is not None:
-        cost += f", never above {amounts.usd(whole.ceiling_usd, round_up=True)}"
+        cost += f", at most about {amounts.usd(whole.ceiling_usd, round_up=True)}"
     slow, fast = amounts.duration(found.duration_s.high), amounts.duration(found.duration_s.low)
     time = "no waiting" if plan.lane == "rehearsal" else (slow if slow == fast else f"{fast} to {slow}")
     return f"{plan.lane}: {cost}; {time}"

@@ -43,7 +43,7 @@ def expected(found: Preview) -> str:
     if whole.ceiling_usd == 0:
         cost = "free"
     elif whole.ceiling_usd is not None:
-        ceiling = f", never above {amounts.usd(whole.ceiling_usd, round_up=True)}"
+        ceiling = f", at most about {amounts.usd(whole.ceiling_usd, round_up=True)}"
     return f"{plan.lane}: {cost}{ceiling}{_capped(found)}; {_time(found)}"
 
 

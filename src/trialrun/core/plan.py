@@ -1,7 +1,7 @@
 """What a study may cost and how long it may take, from walks through its procedure: arithmetic on ranges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeVar
 
@@ -61,7 +61,8 @@ class Estimate:
     cost_usd: Range | None
     """None: some price is not known."""
     ceiling_usd: float | None
-    """Above this it cannot come, except for retries of attempts in doubt."""
+    """What would be held for the dearest walk, each call at its ceiling. It is no bound where what is said makes more
+    calls, or calls are repeated; the budget is one."""
     seconds: Range
     """For a single trial by itself."""
     waves: Range
@@ -105,6 +106,13 @@ def waves_of(addresses: Sequence[str]) -> int:
         else:
             waves += 1
     return waves + sum(max(waves_of(inner) for inner in sides.values()) for sides in branches.values())
+
+
+def estimate_of_draws(draws: Sequence[tuple[Walk, Walk]]) -> Estimate:
+    """A trial's estimate from several draws of its chance: what it takes on average, at most the dearest."""
+    estimates = [estimate_of(short, long) for short, long in draws]
+    caps = [each.ceiling_usd for each in estimates]
+    return replace(mean_of(estimates), ceiling_usd=None if None in caps else max(_known(caps)))
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
