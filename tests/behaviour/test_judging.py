@@ -204,11 +204,120 @@ async def test_abstained_unreadable_and_refused_are_three_things_and_never_a_val
                 return Parsed(text="I would rather not.", finish="refusal")
 
     ran = await judge(plan, rubric(tmp_path), Scripted(answer))
-    assert ran.exit is Exit.DONE
+    assert ran.exit is Exit.SOME_FAILED
     found = {each.trial: each for each in ratings(plan)}
+    [row] = table_of(plan.folder).passes
+    assert (row.done, row.unanswered, row.is_done) == (4, 3, False), "an abstention is an answer"
     assert [found[trial].missing for trial in sources] == ["abstained", "unreadable", "refused", "refused"]
     assert all(each.value is None for each in found.values())
     assert found[sources[0]].explanation
+    assert (await verify(plan)).differences == ()
+
+
+async def test_a_pass_of_abstentions_is_complete(tmp_path: Path) -> None:
+    plan = await talked(tmp_path)
+    ran = await judge(plan, rubric(tmp_path), rater(lambda _call, _form: "abstain"))
+    assert ran.exit is Exit.DONE
+    [row] = table_of(plan.folder).passes
+    assert (row.unanswered, row.is_done) == (0, True)
+
+
+CUT = Parsed(text='{"open": {"explan', finish="length")
+REFUSED = Parsed(text="I would rather not.", finish="refusal")
+
+
+@pytest.mark.parametrize(
+    "trouble", ["no JSON at all", CUT, REFUSED, RequestRefused("no", status=400)], ids=str
+)
+@pytest.mark.parametrize("granularity", ["turn", "turn_by_turn"])
+async def test_answers_that_were_of_no_use_are_asked_again_alone(
+    tmp_path: Path, trouble: Any, granularity: str
+) -> None:
+    """Every other call is answered; the pass says 3 until the rest is asked again, and no good one is paid twice."""
+    plan = await talked(tmp_path, replicates=1)
+    file = rubric(tmp_path, TURNS.replace("granularity: turn", f"granularity: {granularity}"))
+    good = rater()
+    asked: list[Any] = []
+
+    def answer(call: Any) -> Any:
+        if call.purpose == "repair":
+            return "no JSON again"
+        asked.append(call)
+        return trouble if len(asked) % 2 else json.dumps(filled(call.request.schema, call, None))
+
+    assert (await judge(plan, file, Scripted(answer))).exit is Exit.SOME_FAILED
+    before = ratings(plan)
+    lost = [each for each in before if each.missing]
+    assert lost
+    assert (await judge(plan, None, good)).exit is Exit.SOME_FAILED, "also when there is nothing left to do"
+    assert not good.sent
+    [row] = table_of(plan.folder).passes
+    assert row.unanswered == len(lost) < len(before)
+    ran = await judge(plan, None, good, Options(retry_failed=True))
+    assert ran.exit is Exit.DONE
+    assert sorted((sent.call.trial, sent.call.address) for sent in good.sent) == sorted(
+        (call.trial, call.address) for call in asked[::2]
+    )
+    after = ratings(plan)
+    assert not any(each.missing for each in after)
+    assert len(after) == len(before) == 2 * 3 * 3
+    kept = [each._replace(cost_usd=None) for each in before if not each.missing]
+    assert all(each in [one._replace(cost_usd=None) for one in after] for each in kept)
+    assert (await verify(plan)).differences == ()
+    assert check(plan.folder) == []
+
+
+@pytest.mark.parametrize("edge", ["before", "after"])
+async def test_asking_again_cut_at_any_write_goes_on_without_paying_twice(tmp_path: Path, edge: Any) -> None:
+    from trialrun.app.clock import SystemClock
+    from trialrun.store.journal import SqliteJournal
+
+    plan = await talked(tmp_path, replicates=1)
+    await judge(plan, rubric(tmp_path, TURNS), Scripted(lambda _: CUT))
+    for write in range(1, 60):
+        journal = SqliteJournal.open(plan.folder, clock=SystemClock())
+        [found] = passes(plan, None)
+        try:
+            crashing = CrashingJournal(journal, write=write, edge=edge)
+            ran = await judge_plan(found, rater(), Options(retry_failed=True), journal=crashing)
+        except (Crash, BaseExceptionGroup):
+            ran = None
+        finally:
+            journal.abandon()
+        if ran is not None and ran.exit is Exit.DONE:
+            break
+    else:
+        raise AssertionError("it never came to its end")
+    assert not any(each.missing for each in ratings(plan))
+    with Archive(plan.folder) as archive:
+        settled = Counter(
+            call.trial for call in archive.calls() if call.purpose == "judge" and call.status == "settled"
+        )
+    assert set(settled.values()) == {2}, "once for the answer that was cut, once for the one that was not"
+    assert (await verify(plan)).differences == ()
+
+
+async def test_a_comparison_with_the_profile_that_was_cut_is_asked_again_and_the_extraction_is_not(
+    tmp_path: Path,
+) -> None:
+    plan = await talked(tmp_path, replicates=1)
+    file = rubric(
+        tmp_path,
+        "name: diagram\nsubject: teller\nmodels: [z/rater-1]\nitems:\n  - {id: diagram, question: What?, paradigm: "
+        "extraction, fields: {fear: what they fear, wish: what they wish}, truth: profile}\n",
+    )
+    cut = Scripted(
+        lambda call: (
+            CUT if "two notes" in str(call.request) else json.dumps(filled(call.request.schema, call, None))
+        )
+    )
+    assert (await judge(plan, file, cut)).exit is Exit.SOME_FAILED
+    good = rater(lambda _call, form: "a part of it" if "enum" in form else None)
+    assert (await judge(plan, None, good, Options(retry_failed=True))).exit is Exit.DONE
+    assert len(good.sent) == 2
+    assert all("two notes" in str(sent.call.request) for sent in good.sent)
+    found = [each for each in ratings(plan) if each.item == "diagram.recovered"]
+    assert [(each.value, each.missing) for each in found] == [(0.5, "")] * 2
     assert (await verify(plan)).differences == ()
 
 

@@ -343,3 +343,29 @@ def test_replicates_beyond_the_plan_are_told(trialrun: Trialrun, small: str):
     trialrun("rehearse", small, "-q")
     out = trialrun("rehearse", small, "-q", "--replicates", "1").out
     assert "2 of 2 trials done, and 4 beyond the planned replicates, which count in the table" in out
+
+
+def test_a_pass_whose_answers_broke_off_says_how_many_why_and_what_helps_and_is_no_success(
+    trialrun: Trialrun, small: str, tmp_path: Path
+):
+    rubric = "name: {}\nmodels: [openai/gpt-5-mini]\nmax_tokens: {}\nitems:\n"
+    rubric += "  - {{id: open, question: How open is it?, paradigm: scalar, scale: [1, 5]}}\n"
+    (tmp_path / "cut.yaml").write_text(rubric.format("cut", 5), encoding="utf-8")
+    (tmp_path / "whole.yaml").write_text(rubric.format("whole", 800), encoding="utf-8")
+    assert trialrun("rehearse", small).exit == 0
+    said = trialrun("judge", small, "--with", "cut.yaml")
+    assert said.exit == Exit.SOME_FAILED
+    assert "6 ratings, 6 could not be read" in said.out
+    assert "6 ×" in said.out
+    assert "the reply was cut at max_tokens (5)" in said.out
+    assert "give answers more room (`max_tokens` of the rubric)" in said.out
+    assert f"trialrun judge {small} --retry-failed" in said.out
+    assert trialrun("judge", small, "--with", "whole.yaml").exit == 0
+    data = trialrun("judge", small, "--json").json
+    assert data["exit"] == Exit.SOME_FAILED, (
+        "the first pass still lacks its ratings, the second one ran all the same"
+    )
+    assert [one["pass"]["unanswered"] for one in data["passes"]] == [6, 0]
+    assert data["passes"][0]["unanswered"][0]["ratings"] == 6
+    assert trialrun("judge", small, "--retry-failed").exit == Exit.SOME_FAILED
+    assert "6 ratings missing for want of a usable answer" in trialrun("status", small).out

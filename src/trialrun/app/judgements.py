@@ -16,7 +16,7 @@ from trialrun.app.tables import MOST_CONDITIONS, declared_study
 from trialrun.core import chance
 from trialrun.core.design import Design, in_file_order
 from trialrun.core.errors import UsageError
-from trialrun.core.rubric import Item, Rubric, Value
+from trialrun.core.rubric import UNANSWERED, Item, Rubric, Value
 from trialrun.stats.agreement import agreement, confusion, krippendorff_alpha
 from trialrun.stats.intervals import Estimate
 from trialrun.stats.moments import mean_of
@@ -24,6 +24,7 @@ from trialrun.stats.summary import Summary, summarise
 from trialrun.store.archive import Archive
 from trialrun.store.tables import Rating
 
+_MOST_REASONS = 5
 _MANY = 500
 """With more units than this the interval of an agreement is made with fewer draws."""
 
@@ -65,6 +66,8 @@ class Judgement:
     ratings: int
     missing: Mapping[str, int]
     """Ratings without a value, by reason."""
+    unanswered: tuple[tuple[str, int], ...]
+    """Why no usable answer gave a rating, and how many ratings that is, the most frequent reason first."""
 
 
 def judgement_of(folder: Path, rubric: Rubric, judging: str) -> Judgement:
@@ -99,7 +102,29 @@ def judgement_of(folder: Path, rubric: Rubric, judging: str) -> Judgement:
         agreements=tuple(_agreements(rubric, ratings, study.key)),
         ratings=len(ratings),
         missing=dict(Counter(rating.missing for rating in ratings if rating.missing)),
+        unanswered=tuple(
+            Counter(_why(rating) for rating in ratings if rating.missing in UNANSWERED).most_common(
+                _MOST_REASONS
+            )
+        ),
     )
+
+
+def _why(rating: Rating) -> str:
+    """Why there is no rating, in words."""
+    match rating.missing:
+        case "unreadable" if rating.call:
+            return "the answer ended before it was complete"
+        case "unreadable":
+            return f"the answer could not be read: {rating.explanation}"
+        case "refused":
+            return (
+                f"the request was refused: {rating.explanation}"
+                if rating.explanation
+                else "the rater refused"
+            )
+        case _:
+            return "the answer left it out"
 
 
 def items_of(rubric: Rubric) -> tuple[str, ...]:

@@ -188,6 +188,8 @@ def judged(row: PassRow) -> str:
     failed = f", {row.failed:,} failed" if row.failed else ""
     of = " labelled" if row.is_calibration else ""
     by = amounts.listed(row.raters, 3)
+    if row.unanswered:
+        failed += f", {amounts.plural(row.unanswered, 'rating')} missing for want of a usable answer"
     return f"{row.id}: {row.done:,} of {row.planned:,}{of} by {by}{failed}, {amounts.usd(row.spent_usd)} USD"
 
 

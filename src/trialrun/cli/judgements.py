@@ -131,13 +131,18 @@ def blocks_of(found: Judgement, table: StudyTable, named: str) -> list[Block]:
             ]
         ),
     ]
+    if found.unanswered:
+        blocks += [GAP, Line("why ratings are missing", "title"), Pairs(_reasons(found))]
     if found.agreements:
         blocks += [GAP, Line("agreement", "title"), _agreements(found.agreements)]
     if table.notice:
         blocks += [GAP, Line(one_line(table.notice, 600), "bad")]
     study = shlex.quote(named)
     steps = [(f"trialrun export {study} --table ratings", "every rating with its explanation")]
-    if not found.row.is_done:
+    if unanswered := found.row.unanswered:
+        again = f"ask again for {amounts.plural(unanswered, 'rating')} without a usable answer; that is paid"
+        steps.insert(0, (f"trialrun judge {study} --retry-failed", again))
+    if found.row.done < found.row.planned:
         steps.insert(0, (f"trialrun judge {study}", "go on where it stopped; nothing is paid twice"))
     return [*blocks, GAP, Line("next", "title"), Pairs(steps, are_commands=True)]
 
@@ -149,6 +154,7 @@ def data_of(found: Judgement) -> dict[str, object]:
         "items": list(found.items),
         "ratings": found.ratings,
         "missing": dict(found.missing),
+        "unanswered": [{"reason": reason, "ratings": count} for reason, count in found.unanswered],
         "conditions": [asdict(row) for row in found.conditions],
         "agreement": [asdict(row) for row in found.agreements],
     }
@@ -170,6 +176,14 @@ def _ratings(found: Judgement) -> str:
     parts = [amounts.plural(found.ratings, "rating")]
     parts += [f"{count:,} {_WORDS.get(why, why)}" for why, count in sorted(found.missing.items())]
     return ", ".join(parts)
+
+
+def _reasons(found: Judgement) -> list[tuple[str, str]]:
+    fix = (
+        "ask again, as below; if it stays so, give answers more room (`max_tokens` of the rubric), or change its "
+        "questions: that is another pass"
+    )
+    return [*((f"{count:,} ×", one_line(reason, 160)) for reason, count in found.unanswered), ("fix", fix)]
 
 
 def _agreements(rows: Sequence[Agreement]) -> Table:

@@ -37,8 +37,9 @@ def planned(plans: Sequence[JudgingPlan], *, with_prompts: bool) -> Shown:
 def carried_out(
     screen: Screen, plans: Sequence[JudgingPlan], options: Options, *, named: str, labelled: Path | None
 ) -> Shown:
-    """Run one pass after the other, and show what they say. A pass that is stopped ends the rest."""
-    code, error = Exit.DONE, None
+    """Run one pass after the other, and show what they say. A pass that is stopped ends the rest; one that came to
+    its end without all of its ratings does not."""
+    worst, error = Exit.DONE, None
     for found in asyncio.run(_previews(plans)):
         screen.note(headline(found), "")
         screen.note(expected(found), "")
@@ -46,9 +47,10 @@ def carried_out(
     for plan in plans:
         ran.append(plan)
         code, error = _one(screen, plan, options)
-        if code is not Exit.DONE:
+        worst = code if code is not Exit.DONE else worst
+        if code not in (Exit.DONE, Exit.SOME_FAILED):
             break
-    shown = _shown(ran, named, code, error)
+    shown = _shown(ran, named, worst, error)
     return shown if labelled is None else _with_labels(shown, ran[0], labelled)
 
 

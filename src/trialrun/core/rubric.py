@@ -15,6 +15,8 @@ Missing = Literal["", "abstained", "unreadable", "refused", "left_out", "no_trut
 """Why a rating has no value. abstained: the rater says that the talk does not allow one. unreadable: what it answered
 fits no form, even when asked again, or ended early. refused: the model or its provider would not. left_out: a part of
 the answer is not there. no_truth: there is nothing to compare with."""
+UNANSWERED: frozenset[str] = frozenset({"unreadable", "refused", "left_out"})
+"""Reasons that are no finding: nobody has rated. An abstention is an answer, and so is that there is no truth."""
 Value = str | int | float | bool | dict[str, list[str]] | None
 """A label, a score, true or false, or what was extracted by field. None is missing."""
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from trialrun.core import facts as f
 from trialrun.core.calls import Request, Role
-from trialrun.core.identity import text_hash
+from trialrun.core.identity import place_of, text_hash
+from trialrun.core.rubric import UNANSWERED
 from trialrun.engine.repairs import repair_address
 
 
@@ -80,6 +81,7 @@ class Record:
                 self.results[fact.at] = fact
             case f.Retried():
                 self._forget_failures()
+                self._forget_unanswered()
             case (
                 f.Said() | f.Measured() | f.Rated() | f.StateLogged() | f.ArtefactKept() | f.Ticked()
                 | f.TurnBegan() | f.Asked() | f.ActBegan()
@@ -104,6 +106,33 @@ class Record:
             for at, settled in self.replies.items()
             if at in usable or repair_address(at) in usable
         }
+
+    def _forget_unanswered(self) -> None:
+        """Where a reply gave no rating, it is asked for again, with what came after it in its branch; and that branch
+        rates anew: a mean over some ratings changes with each of them."""
+        rated = [deed for deed in self.deeds.values() if isinstance(deed, f.Rated)]
+        first: dict[str, int] = {}
+        for rating in rated:
+            if rating.missing in UNANSWERED:
+                branch, number = _branch_of(rating.call or rating.at)
+                first[branch] = min(number, first.get(branch, number))
+        for known in (self.replies, self.requests):
+            for at in [at for at in known if _is_from(first, at)]:
+                del known[at]
+        for rating in rated:
+            if _branch_of(rating.at)[0] in first:
+                del self.deeds[rating.at]
+
+
+def _branch_of(address: str) -> tuple[str, int]:
+    """The branch of a trial in which an address stands, and its place there."""
+    *branch, number = place_of(address)
+    return ".".join(map(str, branch)), number
+
+
+def _is_from(first: Mapping[str, int], address: str) -> bool:
+    branch, number = _branch_of(address)
+    return branch in first and number >= first[branch]
 
 
 def hashes_of(entries: Iterable[f.Entry]) -> set[f.Hash]:

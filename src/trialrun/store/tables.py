@@ -189,7 +189,8 @@ def ratings(
         return
     if judges.source and talks.get(judges.source) != judges.generation:
         return
-    rated = [fact for fact in facts if isinstance(fact, f.Rated)]
+    # What was asked again is rated at the same address: the last one counts.
+    rated = {fact.at: fact for fact in facts if isinstance(fact, f.Rated)}.values()
     shares = _shares(rated, {fact.at: fact.cost_usd for fact in facts if isinstance(fact, f.Settled)})
     for fact in rated:
         yield Rating(

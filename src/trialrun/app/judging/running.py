@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
+from trialrun.app.exits import Exit
 from trialrun.app.judging import passes, plans
 from trialrun.app.judging.plans import JudgingPlan
 from trialrun.app.judging.sources import Reader, Sources
-from trialrun.app.running import Session
+from trialrun.app.judging.standing import unanswered_in
+from trialrun.app.running import Control, Ran, Session
 from trialrun.core import facts as f
 from trialrun.core.ports import Procedure
 from trialrun.core.state import TrialState, in_force
@@ -17,6 +19,7 @@ from trialrun.engine.parts import Parts, Slot
 from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.procedures.rating.rater import Rater
+from trialrun.store.archive import Archive
 
 
 class JudgingSession(Session):
@@ -38,6 +41,14 @@ class JudgingSession(Session):
     def _is_mine(self, state: TrialState) -> bool:
         return state.judging == self._pass_plan.judging.id
 
+    async def _take_up_failed(self) -> None:
+        """Beside what failed, what ended with ratings that no usable answer gave."""
+        unanswered = self._unanswered()
+        async for state in self._journal.with_status("done"):
+            if state.id in unanswered:
+                self._journal.append(state.id, [f.Retried(reason="asked for by the user")])
+        await super()._take_up_failed()
+
     async def _work(self, run: Run) -> tuple[Iterator[Slot], Sequence[Slot]]:
         return plans.slots_of(self._pass_plan), ()
 
@@ -48,6 +59,17 @@ class JudgingSession(Session):
             return procedure
 
         return replace(super()._parts(gateway, slow), procedure_of=same)
+
+    async def _close(self, run: Run, gateway: Gateway, control: Control) -> Ran:
+        """A pass with ratings that nobody gave is not complete, although every rating trial came to its end."""
+        ran = await super()._close(run, gateway, control)
+        return replace(ran, exit=Exit.SOME_FAILED) if ran.exit is Exit.DONE and self._unanswered() else ran
+
+    def _unanswered(self) -> set[str]:
+        """The rating trials of this pass that lack ratings."""
+        with Archive(self._plan.folder) as archive:
+            mine = self._pass_plan.judging.id
+            return {rating.by for rating in unanswered_in(archive) if rating.judging == mine}
 
     async def _reopen(self, state: TrialState) -> Slot | None:
         if not self._is_mine(state):

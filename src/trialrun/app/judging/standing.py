@@ -1,12 +1,16 @@
 """Where the judging passes of a study stand: for `status`, and for whoever goes on with them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from trialrun.app.judging.passes import declared
 from trialrun.core import facts as f
+from trialrun.core.rubric import UNANSWERED
+from trialrun.core.state import TrialState
 from trialrun.store.archive import Archive
+from trialrun.store.tables import Rating
 
 _ZERO = Decimal(0)
 _FAILED = ("failed", "timed_out", "cancelled")
@@ -24,12 +28,14 @@ class PassRow:
     """Every source, by every rater, so often; sources that are done by now, also if they were not then."""
     done: int
     failed: int
+    unanswered: int
+    """Ratings that were asked for, and perhaps paid, and that no usable answer gave."""
     spent_usd: Decimal
     is_calibration: bool
 
     @property
     def is_done(self) -> bool:
-        return self.done >= self.planned
+        return self.done >= self.planned and not self.unanswered
 
 
 @dataclass(kw_only=True, slots=True)
@@ -45,6 +51,18 @@ def passes_in(archive: Archive) -> tuple[PassRow, ...]:
     return tuple(_rows(archive, known)) if known else ()
 
 
+def unanswered_in(archive: Archive) -> list[Rating]:
+    """The ratings that count and that no usable answer gave."""
+    if all(_is_answered(state) for state in archive.judging()):
+        return []
+    return [rating for rating in archive.ratings() if rating.missing in UNANSWERED]
+
+
+def _is_answered(state: TrialState) -> bool:
+    """Whether nothing is missing in a finished rating trial but what the rater abstained from."""
+    return state.status == "done" and state.values.get("missing") == state.values.get("abstained")
+
+
 def _rows(archive: Archive, known: Mapping[str, f.Judging]) -> Iterator[PassRow]:
     counts = {id_: _Count() for id_ in known}
     for state in archive.judging():
@@ -52,6 +70,7 @@ def _rows(archive: Archive, known: Mapping[str, f.Judging]) -> Iterator[PassRow]
         count.done += state.status == "done"
         count.failed += state.status in _FAILED
         count.spent_usd += state.spent_usd
+    unanswered = Counter(rating.judging for rating in unanswered_in(archive))
     trials = forks = 0
     for state in archive.trials("done"):
         trials += not state.forked_from
@@ -69,6 +88,7 @@ def _rows(archive: Archive, known: Mapping[str, f.Judging]) -> Iterator[PassRow]
             planned=sources * len(fact.models) * fact.repeats,
             done=count.done,
             failed=count.failed,
+            unanswered=unanswered[fact.id],
             spent_usd=count.spent_usd,
             is_calibration=bool(fact.labelled),
         )

@@ -40,7 +40,7 @@ from trialrun.cli.screen import Screen, Shown
 @click.option("--prompts", is_flag=True, help="With --plan: what a rater is asked first.")
 @click.option("--budget", metavar="USD", help="What the whole study may cost, judging included.")
 @click.option("--open", "open_trials", type=options.Whole(min=1), metavar="N", help="Trials side by side.")
-@click.option("--retry-failed", is_flag=True, help="Ask again what raters could not be asked.")
+@click.option("--retry-failed", is_flag=True, help="Ask again what has no usable answer.")
 @options.lane
 @options.output
 @click.pass_obj

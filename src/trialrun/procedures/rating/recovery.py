@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trialrun.core.calls import Reply
 from trialrun.core.paths import as_map
 from trialrun.core.ports import Stream
-from trialrun.core.rubric import RECOVERED, Item, Missing, Rating
+from trialrun.core.rubric import RECOVERED, UNANSWERED, Item, Missing, Rating
 from trialrun.procedures.rating.evidence import plain_text, quoted
 
 SYSTEM = (
@@ -123,7 +123,7 @@ def recovered(
             mask=base.mask,
             missing=why,
             explanation=explanation,
-            call=call if explanation else "",
+            call=call if explanation or why in UNANSWERED else "",
             order=base.order,
         )
 
