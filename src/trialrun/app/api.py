@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO, cast, get_args
@@ -144,7 +144,8 @@ async def _carried_out(
     plan: Plan, options: Options, watch: Callable[[Live], None] | None, control: Control
 ) -> Ran:
     """A study that cannot work is refused before anything is spent."""
-    await preview_of_news(plan)
+    found = await preview_of_news(plan)
+    options = replace(options, trial_usd=found.trial_usd) if found is not None else options
     return await run_study(plan, options, watch=watch, control=control)
 
 

@@ -1,5 +1,6 @@
 """Makes a study's folder self-contained: the plan as given and as resolved, and the code of the user's procedures."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -17,10 +18,13 @@ from trialrun.core.writing import write_yaml
 _HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialrun run FOLDER` goes on from here.\n"
 
 
-async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
+async def keep_plan(
+    journal: Journal, plan: Plan, agreed: str, *, trial_usd: Decimal | None = None
+) -> Decimal | None:
     """Declare the plan, if it is not the one that is in force already, and write its files.
 
-    A run that was killed between the two left a declared plan without its files: the next one writes them.
+    A run that was killed between the two left a declared plan without its files: the next one writes them. Returns what
+    one trial of the plan is expected to cost, if that was ever reckoned.
     """
     code = code_of(plan)
     last = last_declared(await journal.facts_of(""))
@@ -35,7 +39,7 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
     ):
         if not goes_on:
             _write_files(plan, _document(plan))
-        return
+        return trial_usd or last.trial_usd
     document = _document(plan)
     declared = f.Declared(
         digest=study.digest,
@@ -48,10 +52,12 @@ async def keep_plan(journal: Journal, plan: Plan, agreed: str) -> None:
         replicates=study.replicates,
         reason=agreed,
         overrides=overrides,
+        trial_usd=trial_usd or (last.trial_usd if last is not None else None),
     )
     journal.append("", [declared], {declared.source: study.source, declared.document: document})
     await journal.commit()
     _write_files(plan, document)
+    return declared.trial_usd
 
 
 def _document(plan: Plan) -> str:

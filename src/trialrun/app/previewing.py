@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 
 from trialrun.app.clock import SystemClock
 from trialrun.app.lanes import Lanes
@@ -30,6 +31,13 @@ class Preview:
     duration_s: Range
     walked: tuple[Walked, ...]
     notes: tuple[str, ...]
+
+    @property
+    def trial_usd(self) -> Decimal | None:
+        """What one trial is expected to cost in its lane, with long replies."""
+        one = self.one_trial
+        cost = one.batch_cost_usd if self.plan.lane == "batch" else one.cost_usd
+        return None if cost is None else Decimal(f"{cost.high:.9f}")
 
     @property
     def is_sampled(self) -> bool:

@@ -20,6 +20,7 @@ from trialrun.app.exits import Exit, exit_after
 from trialrun.app.garbage import collected_seldom
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
+from trialrun.app.money import RunMoney
 from trialrun.app.studies import Plan, models_of
 from trialrun.app.telemetry import tracing_of
 from trialrun.app.viewing import viewed
@@ -55,6 +56,8 @@ class Options:
     """Stay for the answers to open questions instead of ending when only those are left."""
     detach: bool = False
     """End when everything is handed in at the providers, instead of staying until their batches are back."""
+    trial_usd: Decimal | None = None
+    """What one trial is expected to cost, if that was reckoned; else what was expected when the plan was new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,6 +181,7 @@ class Session:
         self._account_of = account_of
         self._ledger = Ledger(budget=plan.study.budget)
         self._slow: BatchLane | None = None
+        self._trial_usd: Decimal | None = None
 
     async def run(self, watch: Callable[[Live], None] | None, control: Control) -> Ran:
         await self._declare()
@@ -218,7 +222,9 @@ class Session:
     async def _agree(self) -> None:
         """Settle with the user what a changed plan means for what ran before."""
         agreed = await changes.settle_changes(self._journal, self._plan, self._options.consent)
-        await archive.keep_plan(self._journal, self._plan, agreed)
+        self._trial_usd = await archive.keep_plan(
+            self._journal, self._plan, agreed, trial_usd=self._options.trial_usd
+        )
 
     async def _take_up_failed(self) -> None:
         async for state in self._journal.with_status("failed", "timed_out"):
@@ -278,7 +284,7 @@ class Session:
             journal=self._journal,
             door=slow or gateway,
             slow=slow,
-            money=_Money(self._ledger, gateway, slow),
+            money=RunMoney(self._ledger, gateway, slow, trial_usd=self._trial_usd),
             clock=self._clock,
             limits=plan.study.limits,
             mode="rehearsal" if plan.lane == "rehearsal" else "live",
@@ -331,41 +337,6 @@ class Session:
             live=live,
             stopped_by=stopped_by,
         )
-
-
-class _Money:
-    """The ledger and the gateway as the engine sees them."""
-
-    def __init__(self, ledger: Ledger, gateway: Gateway, slow: BatchLane | None) -> None:
-        self._ledger = ledger
-        self._gateway = gateway
-        self._slow = slow
-
-    def open_trial(self, trial: str, state: TrialState | None) -> None:
-        zero = Decimal(0)
-        self._ledger.open_trial(
-            trial,
-            settled_usd=state.spent_usd if state else zero,
-            held_usd=state.held_usd if state else zero,
-            in_flight_usd=self._coming_usd(state) if state else zero,
-        )
-
-    def _coming_usd(self, state: TrialState) -> Decimal:
-        """Of what the trial holds, so much is out in the slow lane, and settles in this run."""
-        slow = self._slow
-        if slow is None:
-            return Decimal(0)
-        coming = (held for (at, number), held in state.holds.items() if slow.is_coming(state.id, at, number))
-        return sum(coming, Decimal(0))
-
-    def close_trial(self, trial: str) -> None:
-        self._ledger.close_trial(trial)
-
-    def forget(self, condition: str, trial: str, held_usd: Decimal) -> None:
-        self._ledger.forget(condition, trial, held_usd)
-
-    def drain(self) -> None:
-        self._gateway.drain()
 
 
 def slots_of(plan: Plan) -> Iterator[Slot]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trialrun.app.advice import Step
 from trialrun.app.exits import Exit
@@ -38,7 +39,12 @@ def begin_anew(screen: Screen, plan: Plan) -> None:
 
 
 async def _announced(screen: Screen, plan: Plan, options: Options) -> Ran | None:
-    await _announce(screen, plan)
+    found = await preview_of_news(plan)
+    if found is not None:
+        # Trials, money and time, before anything is spent; a study that cannot work ends here.
+        screen.note(headline(found), "")
+        screen.note(expected(found), "")
+        options = replace(options, trial_usd=found.trial_usd)
     return await watched(screen, plan, options)
 
 
@@ -72,14 +78,6 @@ async def watched(
             return None
         progress.update(ran.live, is_last=True)
         return ran
-
-
-async def _announce(screen: Screen, plan: Plan) -> None:
-    """Trials, ceiling and time, before anything is spent; a study that cannot work ends here."""
-    found = await preview_of_news(plan)
-    if found is not None:
-        screen.note(headline(found), "")
-        screen.note(expected(found), "")
 
 
 def _say(progress: Progress, last: list[Live], wish: int, name: str) -> None:

@@ -38,6 +38,11 @@ class Account:
             return "later"
         return "never"
 
+    def carries(self, amount: Decimal) -> bool:
+        """Whether what is left, calls in flight included, is so much."""
+        settled_or_in_doubt = self.committed_usd - self.in_flight_usd
+        return self.cap_usd is None or settled_or_in_doubt + amount <= self.cap_usd
+
 
 @dataclass(kw_only=True, slots=True)
 class Ledger:

@@ -43,6 +43,8 @@ class Declared(_Fact, frozen=True, tag="declared"):
     """What was agreed about trials that ran under the plan before: kept, or redone."""
     overrides: dict[str, object] = {}
     """What flags said: dotted path → value. The resolved document has it already; the file as given has not."""
+    trial_usd: Decimal | None = None
+    """What the plan expects one trial to cost, with long replies."""
 
 
 class Opened(_Fact, frozen=True, tag="opened"):

@@ -3,6 +3,7 @@
 E1. Memory depends on the trials that are open, not on the trials of the study: the order is a stream.
 E2. Trials begin in the planned order; planned and actual place are both in the journal.
 E3. One trial's failure touches no other. What stops the study lets calls in flight settle first.
+E4. No trial begins beside others for whose ends the money is needed. Alone, one always does: nothing is left unspent.
 """
 
 import asyncio
@@ -96,6 +97,7 @@ class Run:
     async def _due(self, slots: Iterator[Slot], wait: bool) -> AsyncIterator[tuple[Slot, bool]]:
         """What to run next, and whether it never began: what became ready, then the planned order, then answers."""
         unfinished = self._unfinished(slots)
+        due: tuple[Slot, bool] | None = None
         while not self._draining:
             if self._ready:
                 yield self._ready.popleft(), False
@@ -103,14 +105,21 @@ class Run:
             if self._woken:
                 await self._reopen_some()
                 continue
-            due = await anext(unfinished, None)
-            if due is not None:
+            due = due or await anext(unfinished, None)
+            if due is not None and self._may_begin_another():
                 yield due
+                due = None
             elif self._may_go_on(wait):
                 self._news.clear()
                 await self._news.wait()
             elif not self._ready and not self._woken:
                 return
+
+    def _may_begin_another(self) -> bool:
+        """E4. With money for a few trials, these come to their end, instead of all to their middle."""
+        slow = self._parts.slow
+        under_way = self.progress.open + (len(self._parked) if slow is not None and slow.is_busy else 0)
+        return not under_way or self._parts.money.carries(under_way + 1)
 
     def _may_go_on(self, wait: bool) -> bool:
         """Whether new work may come of what is under way: a trial that is open may park and be answered."""

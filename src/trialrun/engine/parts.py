@@ -44,6 +44,10 @@ class Money(Protocol):
         """A hold of an earlier run was for something that never left."""
         ...
 
+    def carries(self, trials: int) -> bool:
+        """Whether so many trials are expected to come to their end with what is left."""
+        ...
+
     def drain(self) -> None: ...
 
 
