@@ -1,13 +1,14 @@
 """What an analysis says of studies whose truth is known, and what it refuses to say."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.behaviour.support import make_plan, run
+from tests.behaviour.support import make_plan, one_question, run
 from tests.cli.conftest import Trialrun, small, trialrun
 from trialrun.app.analysis.data import Results, results_in
 from trialrun.app.analysis.effects import LARGE, LEAST, Effect
@@ -15,6 +16,7 @@ from trialrun.app.analysis.files import analyse
 from trialrun.app.analysis.patterns import compared, patterns_of
 from trialrun.app.analysis.report import plain, report
 from trialrun.app.analysis.statistics import standing_of, statistics_of
+from trialrun.compat.batch_analyzer import BatchAnalyzer
 from trialrun.core.ports import Lab
 from trialrun.core.study import Trial
 
@@ -181,7 +183,7 @@ async def test_the_first_of_many_is_only_called_ahead_of_those_that_it_is_clearl
     assert [each.number for each in patterns.best.ahead_of] == [1]
     assert [each.number for each in patterns.best.not_clearly] == [2]
     assert "clearly ahead of 1 of 2 others" in report(found, patterns)
-    assert "variation 3 is first, and 1 of the others is not clearly behind it" in patterns.notes
+    assert "condition 3 is first, and 1 of the others is not clearly behind it" in patterns.notes
 
 
 async def test_few_trials_are_called_not_enough_data_however_far_apart_they_are(tmp_path: Path):
@@ -266,16 +268,55 @@ def test_every_study_can_be_analysed_by_command(trialrun: Trialrun, small: str, 
     trialrun("rehearse", small)
     said = trialrun("analyze", small, "--report", "--json")
     assert said.exit == 0
-    assert said.json["patterns"]["successful_runs"] == 6
+    assert said.json["patterns"]["done_trials"] == 6
+    assert set(said.json["conditions"]) == {"1", "2"}
     assert {Path(file).name for file in said.json["files"]} == {
-        "metrics-analysis.json", "variation-statistics.json", "patterns.json", "analysis-report.md",
+        "measures.json", "conditions.json", "patterns.json", "report.md",
     }  # fmt: skip
     out = trialrun("analyze", small).out
     assert "REHEARSAL" in out
     assert "pleased=yes" in out, "the share that the study asks about, whether or not its effect is clear"
     assert "0 clear effects of factors; 2 others" in out
     folder = tmp_path / "results/small.rehearsal"
-    assert "guest.words" in (folder / "analysis/analysis-report.md").read_text()
+    assert "guest.words" in (folder / "analysis/report.md").read_text()
+
+
+FOREIGN = re.compile(
+    r"\b(?:runs?|variations?|metrics?)\b|_runs?\b|\bruns?_|variation_|metric_", re.IGNORECASE
+)
+
+
+def keys_in(data: object) -> list[str]:
+    match data:
+        case dict():
+            return [key for name, value in data.items() for key in (str(name), *keys_in(value))]
+        case list():
+            return [key for value in data for key in keys_in(value)]
+        case _:
+            return []
+
+
+@pytest.mark.parametrize("factors", [FACTORS, {}], ids=["varied", "nothing varied"])
+async def test_a_study_is_analysed_in_the_words_of_trialrun_and_for_scenario_lab_in_those_of_its_files(
+    tmp_path: Path, factors: dict[str, Any]
+):
+    plan = make_plan(
+        tmp_path, measures if factors else one_question, factors=factors, settings={"x": 0}, replicates=8
+    )
+    await run(plan)
+    _, patterns, written = analyse(plan.folder, with_report=True)
+    told = [*(file.name for file in written), written[-1].read_text(), *patterns.notes]
+    told += [key for file in written[:-1] for key in keys_in(json.loads(file.read_text()))]
+    assert [FOREIGN.findall(text) for text in told if FOREIGN.search(text)] == []
+    assert "Trials planned" in written[-1].read_text()
+
+    analyzer = BatchAnalyzer(plan.folder)
+    text = analyzer.generate_analysis_report()
+    assert "Runs planned" in text
+    assert "## Metrics over all completed runs" in text
+    assert not re.search(r"\b(?:trials?|conditions?|measures?)\b", text), "one word per idea there, too"
+    assert analyzer.save_analysis_data()[0].name == "metrics-analysis.json"
+    assert "success_rate" in analyzer.identify_patterns()
 
 
 def test_a_folder_with_nothing_in_it_is_said(trialrun: Trialrun, tmp_path: Path):

@@ -19,16 +19,19 @@ _MOST_EFFECTS = 12
 
 def shown(results: Results, patterns: Patterns, written: Sequence[Path]) -> Shown:
     """The analysis of one study."""
-    data = {
-        "study": results.study.name,
-        "lane": results.lane,
-        "rehearsal": results.is_rehearsal,
-        "folder": str(results.folder),
-        "files": [str(file) for file in written],
-        "metrics": layout.metrics_analysis(statistics_of(results, results.trials)),
-        "variations": layout.variation_statistics(results),
-        "patterns": layout.patterns_data(patterns),
-    }
+    words = results.words
+    data = words.keyed(
+        {
+            "study": results.study.name,
+            "lane": results.lane,
+            "rehearsal": results.is_rehearsal,
+            "folder": str(results.folder),
+            "files": [str(file) for file in written],
+            "metrics": layout.metrics_analysis(statistics_of(results, results.trials), words),
+            "variations": layout.variation_statistics(results),
+            "patterns": layout.patterns_data(patterns, words),
+        }
+    )
     return Shown(data=data, blocks=lambda: blocks_of(results, patterns, written))
 
 

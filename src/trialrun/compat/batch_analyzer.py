@@ -5,10 +5,11 @@ from typing import NamedTuple, cast
 
 from trialrun.app.analysis import layout
 from trialrun.app.analysis.data import Results, results_in
-from trialrun.app.analysis.files import FOLDER, REPORT, write_files
+from trialrun.app.analysis.files import FOLDER, write_files
 from trialrun.app.analysis.patterns import Patterns, compared, patterns_of
 from trialrun.app.analysis.report import report
 from trialrun.app.analysis.statistics import statistics_of
+from trialrun.app.analysis.wording import RUNS
 from trialrun.app.files import put
 from trialrun.app.studies import results_of
 from trialrun.compat.registry import offer_all
@@ -50,7 +51,7 @@ class BatchAnalyzer:
 
     def collect_run_data(self) -> list[Data]:
         """Read every run that began. Returns a row for each."""
-        self._results, self._patterns = results_in(self.batch_dir), None
+        self._results, self._patterns = results_in(self.batch_dir, RUNS), None
         return [
             {
                 "run_id": layout.run_id(trial.variation, trial.replicate),
@@ -71,7 +72,7 @@ class BatchAnalyzer:
     def calculate_metric_statistics(self) -> dict[str, Data]:
         """Each metric over all completed runs: count, mean, median, min, max, std, missing, interval."""
         found = statistics_of(self._read(), self._read().trials)
-        return cast("dict[str, Data]", layout.metrics_analysis(found))
+        return cast("dict[str, Data]", layout.metrics_analysis(found, RUNS))
 
     def calculate_variation_statistics(self) -> dict[int, Data]:
         """Each variation: runs, rates, metrics, cost."""
@@ -105,12 +106,12 @@ class BatchAnalyzer:
 
         `success_rate` is the share of ended runs that came to their end; how they turned out is `outcome_rate`.
         """
-        return layout.patterns_data(self._found())
+        return layout.patterns_data(self._found(), RUNS)
 
     def generate_analysis_report(self) -> str:
         """Write analysis-report.md. Returns its text."""
         text = report(self._read(), self._found())
-        put(self.batch_dir / FOLDER / REPORT, text)
+        put(self.batch_dir / FOLDER / RUNS.report_file, text)
         return text
 
     def save_analysis_data(self) -> list[Path]:

@@ -9,7 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
+from trialrun.app import foreign
+from trialrun.app.analysis.wording import Words, words_of
 from trialrun.app.procedures import BUILT_IN
+from trialrun.app.studies import GIVEN
 from trialrun.app.tables import declared_study
 from trialrun.core.catalogue import Better
 from trialrun.core.design import Design, in_file_order
@@ -82,6 +85,8 @@ class Results:
     variations: tuple[Variation, ...]
     measures: tuple[str, ...]
     better: Mapping[str, Better]
+    words: Words
+    """What its trials, conditions and measures are called."""
     trials: tuple[TrialRow, ...]
     """Those that began, in the order of variations and replicates."""
 
@@ -111,11 +116,13 @@ class Results:
         return [trial for trial in self.trials if trial.variation == variation.number]
 
 
-def results_in(folder: Path) -> Results:
-    """Read the folder of a study, also while a process works on it."""
+def results_in(folder: Path, words: Words | None = None) -> Results:
+    """Read the folder of a study, also while a process works on it. The words are those of its plan unless given."""
     with Archive(folder) as archive:
         study, declared = declared_study(archive)
-        variations = variations_of(study)
+        given = archive.texts([declared.source]).get(declared.source, "")
+        words = words or words_of(foreign.recognised(folder / GIVEN, given))
+        variations = variations_of(study, words)
         places = {each.condition: each.number for each in variations}
         states = [
             state
@@ -132,17 +139,18 @@ def results_in(folder: Path) -> Results:
         variations=variations,
         measures=measures,
         better=_better(study),
+        words=words,
         trials=tuple(sorted(trials, key=lambda trial: (trial.variation, trial.replicate))),
     )
 
 
-def variations_of(study: Study) -> tuple[Variation, ...]:
+def variations_of(study: Study, words: Words) -> tuple[Variation, ...]:
     """The conditions of a study as the file lists them: the last factor varies fastest."""
     return tuple(
         Variation(
             number=number,
             condition=condition.id,
-            description=_described(study, condition.labels),
+            description=_described(study, condition.labels) or words.all,
             levels={factor.name: condition.levels[factor.name].label for factor in study.factors},
         )
         for number, condition in enumerate(in_file_order(study, Design(study)), 1)
@@ -150,9 +158,7 @@ def variations_of(study: Study) -> tuple[Variation, ...]:
 
 
 def _described(study: Study, labels: Mapping[str, str]) -> str:
-    return (
-        ", ".join(f"{factor.name}={labels[factor.name]}" for factor in study.factors) or "Base configuration"
-    )
+    return ", ".join(f"{factor.name}={labels[factor.name]}" for factor in study.factors)
 
 
 def _measured(archive: Archive, wanted: set[str]) -> dict[str, dict[str, Value]]:

@@ -12,12 +12,6 @@ from trialrun.app.analysis.statistics import statistics_of
 from trialrun.app.files import put
 
 FOLDER = "analysis"
-METRICS, VARIATIONS, PATTERNS, REPORT = (
-    "metrics-analysis.json",
-    "variation-statistics.json",
-    "patterns.json",
-    "analysis-report.md",
-)
 
 
 def analyse(folder: Path, *, with_report: bool) -> tuple[Results, Patterns, list[Path]]:
@@ -29,13 +23,14 @@ def analyse(folder: Path, *, with_report: bool) -> tuple[Results, Patterns, list
 
 def write_files(results: Results, patterns: Patterns, *, with_report: bool) -> list[Path]:
     """The three files of data, and the report if it is wanted."""
+    words = results.words
     texts = {
-        METRICS: as_json(layout.metrics_analysis(statistics_of(results, results.trials))),
-        VARIATIONS: as_json(layout.variation_statistics(results)),
-        PATTERNS: as_json(layout.patterns_data(patterns)),
+        words.measures_file: as_json(layout.metrics_analysis(statistics_of(results, results.trials), words)),
+        words.conditions_file: as_json(layout.variation_statistics(results)),
+        words.patterns_file: as_json(layout.patterns_data(patterns, words)),
     }
     if with_report:
-        texts[REPORT] = report(results, patterns)
+        texts[words.report_file] = report(results, patterns)
     folder = results.folder / FOLDER
     return [put(folder / name, text) for name, text in texts.items()]
 

@@ -202,20 +202,21 @@ def _efficiency(results: Results) -> list[Efficiency]:
 
 def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best: Best | None) -> list[str]:
     notes: list[str] = []
+    words = results.words
     if standing.unfinished:
         notes.append(
-            f"{standing.unfinished} of {standing.planned} trials have not ended; this is what the others say"
+            f"{standing.unfinished} of {standing.planned} {words.trials} have not ended; this is what the others say"
         )
     if not standing.done:
-        notes.append("not enough data: no trial is finished")
+        notes.append(f"not enough data: no {words.trial} is finished")
     if results.outcome is None:
         notes.append(
-            "nothing says when a trial turned out well (a measure `success` would), so there is no outcome rate, "
-            "only completion"
+            f"nothing says when a {words.trial} turned out well (a {words.measure} `success` would), so there is no "
+            "outcome rate, only completion"
         )
     if not results.study.factors:
         notes.append(
-            "nothing was varied, so there are no factors of success; the spread of measures is what there is"
+            "nothing was varied, so there are no factors of success; the spread of {words.measures} is what there is"
         )
     poor = [effect for effect in effects if effect.verdict == "not enough data"]
     if poor:
@@ -228,13 +229,14 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
     if best is not None and (others := len(best.not_clearly)):
         are = "is" if others == 1 else "are"
         notes.append(
-            f"variation {best.variation.number} is first, and {others} of the others {are} not clearly behind it"
+            f"{words.condition} {best.variation.number} is first, and {others} of the others {are} not clearly behind "
+            "it"
         )
     asked = len({effect.measure.partition("=")[0] for effect in effects})
     if asked > 1:
         notes.append(
-            f"{asked} measures were asked about, each for itself: of many clear effects a few may be chance"
+            f"{asked} {words.measures} were asked about, each for itself: of many clear effects a few may be chance"
         )
     if results.outcome and len(results.variations) > 1 and best is None and standing.done:
-        notes.append("no variation leads: several share the highest rate")
+        notes.append(f"no {words.condition} leads: several share the highest rate")
     return notes

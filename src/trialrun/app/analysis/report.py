@@ -9,11 +9,12 @@ from trialrun.app.analysis.data import Results
 from trialrun.app.analysis.effects import Effect
 from trialrun.app.analysis.patterns import Patterns, compared, direction
 from trialrun.app.analysis.statistics import Standing, Statistics, cost_of, standing_of, statistics_of
+from trialrun.app.analysis.wording import Words
 from trialrun.stats.intervals import Estimate
 
 _READING = (
-    "Completion is the share of ended runs that came to their end; outcome is the share of completed runs that "
-    "turned out well. They are two things. Brackets hold 95 % intervals."
+    "Completion is the share of ended {trials} that came to their end; outcome is the share of completed {trials} "
+    "that turned out well. They are two things. Brackets hold 95 % intervals."
 )
 _NONE = "–"
 _LONGEST = 200
@@ -38,19 +39,20 @@ def _lines(results: Results, patterns: Patterns) -> Iterator[str]:
     yield from _metrics(results)
     yield from _variations(results)
     yield from _comparisons(results)
-    yield from _effects(patterns)
-    yield from _costs(patterns)
-    yield from _failures(patterns)
+    yield from _effects(patterns, results.words)
+    yield from _costs(patterns, results.words)
+    yield from _failures(patterns, results.words)
     yield from _notes(patterns)
 
 
 def _overall(results: Results, patterns: Patterns) -> Iterator[str]:
     standing, cost = patterns.standing, cost_of(results.trials)
+    trials = results.words.trials
     rows = [
-        ("Runs planned", str(standing.planned)),
-        ("Runs completed", str(standing.done)),
-        ("Runs failed", str(standing.failed)),
-        ("Runs not ended", str(standing.unfinished)),
+        (f"{trials.capitalize()} planned", str(standing.planned)),
+        (f"{trials.capitalize()} completed", str(standing.done)),
+        (f"{trials.capitalize()} failed", str(standing.failed)),
+        (f"{trials.capitalize()} not ended", str(standing.unfinished)),
         ("Completion rate", share(standing.completion)),
         ("Outcome rate", _outcome(standing)),
         ("Cost", f"{cost.total_usd:.4f} USD" + (f", {cost.unknown} calls unknown" if cost.unknown else "")),
@@ -60,10 +62,10 @@ def _overall(results: Results, patterns: Patterns) -> Iterator[str]:
         rate = best.standing.outcome or best.standing.completion
         lead = f"{best.variation.number} ({best.variation.description}) by {best.by}: {share(rate)}"
         clear = f"clearly ahead of {len(best.ahead_of)} of {len(results.variations) - 1} others"
-        rows.append(("First variation", f"{lead}; {clear}"))
+        rows.append((f"First {results.words.condition}", f"{lead}; {clear}"))
     yield from ("## Overall", "")
     yield from table(("", ""), rows)
-    yield from (_READING, "")
+    yield from (_READING.format(trials=trials), "")
 
 
 def _outcome(standing: Standing) -> str:
@@ -71,7 +73,8 @@ def _outcome(standing: Standing) -> str:
 
 
 def _metrics(results: Results) -> Iterator[str]:
-    yield from ("## Metrics over all completed runs", "")
+    words = results.words
+    yield from (f"## {words.measures.capitalize()} over all completed {words.trials}", "")
     found = statistics_of(results, results.trials)
     if not found:
         yield from ("Nothing is measured.", "")
@@ -90,12 +93,13 @@ def _metrics(results: Results) -> Iterator[str]:
         )
         for name, each in found.items()
     ]
-    heads = ("metric", "n", "missing", "mean", "median", "std", "min", "max", "direction")
+    heads = (words.measure, "n", "missing", "mean", "median", "std", "min", "max", "direction")
     yield from table(heads, rows)
 
 
 def _variations(results: Results) -> Iterator[str]:
-    yield from ("## Variations", "")
+    words = results.words
+    yield from (f"## {words.conditions.capitalize()}", "")
     for each in results.variations[:_MOST_VARIATIONS]:
         standing, cost = standing_of(results, each), cost_of(results.of(each))
         rows = [
@@ -105,17 +109,17 @@ def _variations(results: Results) -> Iterator[str]:
             ("cost", f"{cost.total_usd:.4f} USD"),
         ]
         rows += [(name, mean(found)) for name, found in statistics_of(results, results.of(each)).items()]
-        yield from (f"### Variation {each.number}: {plain(each.description)}", "")
+        yield from (f"### {words.condition.capitalize()} {each.number}: {plain(each.description)}", "")
         yield from table(("", ""), rows)
     more = len(results.variations) - _MOST_VARIATIONS
     if more > 0:
-        yield from (f"{more} more are in variation-statistics.json.", "")
+        yield from (f"{more} more are in {words.conditions_file}.", "")
 
 
 def _comparisons(results: Results) -> Iterator[str]:
     if len(results.variations) < 2:
         return
-    yield from ("## Comparison of variations", "")
+    yield from (f"## Comparison of {results.words.conditions}", "")
     for name in results.measures:
         found = [each for each in compared(results, name) if each.statistics.mean.value is not None]
         if not found:
@@ -138,10 +142,10 @@ def _comparisons(results: Results) -> Iterator[str]:
             )
             for each in found[:_MOST_VARIATIONS]
         ]
-        yield from table(("variation", "", "mean", "n"), rows)
+        yield from table((results.words.condition, "", "mean", "n"), rows)
 
 
-def _effects(patterns: Patterns) -> Iterator[str]:
+def _effects(patterns: Patterns, words: Words) -> Iterator[str]:
     yield from ("## Success factors and other patterns", "")
     if not patterns.effects:
         yield from ("Nothing was varied.", "")
@@ -151,13 +155,13 @@ def _effects(patterns: Patterns) -> Iterator[str]:
         ("Risk factors: clear effects in the other direction", patterns.risk_factors),
     ):
         yield from (f"### {title}", "")
-        yield from _effect_table(effects) if effects else ("None was found.", "")
+        yield from _effect_table(effects, words) if effects else ("None was found.", "")
     yield from ("### All effects", "")
-    yield from _effect_table(patterns.effects)
-    yield from ("p is adjusted for all questions about one metric (Holm).", "")
+    yield from _effect_table(patterns.effects, words)
+    yield from (f"p is adjusted for all questions about one {words.measure} (Holm).", "")
 
 
-def _effect_table(effects: Iterable[Effect]) -> Iterator[str]:
+def _effect_table(effects: Iterable[Effect], words: Words) -> Iterator[str]:
     rows = [
         (
             effect.measure,
@@ -170,10 +174,10 @@ def _effect_table(effects: Iterable[Effect]) -> Iterator[str]:
         )
         for effect in effects
     ]
-    yield from table(("metric", "level", "against", "difference", "n", "p", "verdict"), rows)
+    yield from table((words.measure, "level", "against", "difference", "n", "p", "verdict"), rows)
 
 
-def _costs(patterns: Patterns) -> Iterator[str]:
+def _costs(patterns: Patterns, words: Words) -> Iterator[str]:
     yield from ("## Cost efficiency", "")
     rows = [
         (
@@ -187,20 +191,20 @@ def _costs(patterns: Patterns) -> Iterator[str]:
         )
         for each in patterns.efficiency[:_MOST_VARIATIONS]
     ]
-    heads = ("variation", "", "completed", "USD", "USD per run", "completed per USD", "good outcomes per USD")
-    yield from table(heads, rows)
+    heads = ("completed", "USD", f"USD per {words.trial}", "completed per USD", "good outcomes per USD")
+    yield from table((words.condition, "", *heads), rows)
 
 
-def _failures(patterns: Patterns) -> Iterator[str]:
+def _failures(patterns: Patterns, words: Words) -> Iterator[str]:
     yield from ("## Failures", "")
     if not patterns.failure_modes:
-        yield from ("No run failed.", "")
+        yield from (f"No {words.trial} failed.", "")
         return
     rows = [
         (str(mode.trials), mode.status, mode.boundary or _NONE, mode.reason)
         for mode in patterns.failure_modes
     ]
-    yield from table(("runs", "status", "where", "why"), rows)
+    yield from table((words.trials, "status", "where", "why"), rows)
 
 
 def _notes(patterns: Patterns) -> Iterator[str]:

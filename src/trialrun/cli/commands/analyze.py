@@ -10,16 +10,16 @@ from trialrun.cli.screen import Screen, Shown
 
 @click.command("analyze", short_help="Statistics, comparisons, effects of factors, failures; a report.")
 @options.study
-@click.option("--report", "with_report", is_flag=True, help="Also write analysis-report.md, for people.")
+@click.option("--report", "with_report", is_flag=True, help="Also write a report for people, as Markdown.")
 @options.lane
 @options.output
 @click.pass_obj
 def command(screen: Screen, *, study: Path, with_report: bool, lane: options.Lane | None) -> Shown:
     """Analyse the results of STUDY, also while it runs, into `analysis/` of its results folder.
 
-    metrics-analysis.json has the statistics of each measure, variation-statistics.json those of each condition,
-    patterns.json what stands out: effects of factors with intervals, failures, cost efficiency. What the data cannot
-    carry is said to be not enough data.
+    measures.json has the statistics of each measure, conditions.json those of each condition, patterns.json what
+    stands out: effects of factors with intervals, failures, cost efficiency. What the data cannot carry is said to be
+    not enough data. A batch of Scenario Lab has its own names of files.
     """
     from trialrun.app.analysis.files import analyse
     from trialrun.app.studies import results_of
