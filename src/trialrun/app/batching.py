@@ -1,15 +1,17 @@
 """Puts the batch lane of a run together: for new calls where the study asks for it, and for whatever is still out."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from trialrun.app.studies import Plan
 from trialrun.core.batches import BatchRoute
 from trialrun.core.identity import study_tag
 from trialrun.core.packs import packs_in
 from trialrun.core.ports import Clock, Journal, PriceBook
-from trialrun.gateway.batches.lane import BatchLane, LaneParts
 from trialrun.gateway.gateway import Gateway
-from trialrun.store.packs import FilePacks
+
+if TYPE_CHECKING:
+    from trialrun.gateway.batches.lane import BatchLane
 
 
 async def batch_lane(
@@ -22,12 +24,16 @@ async def batch_lane(
     clock: Clock,
     tell: Callable[[str], None],
     is_detached: bool,
-) -> BatchLane | None:
+) -> "BatchLane | None":
     """The lane, with what is out already in it. None where nothing is out and nothing new goes that way."""
     takes_new = plan.lane == "batch"
     is_out = any(pack.is_open for pack in packs_in(await journal.facts_of("")).values())
     if not takes_new and not is_out:
         return None
+    # Live runs, which are most, do not wait for its import.
+    from trialrun.gateway.batches.lane import BatchLane, LaneParts
+    from trialrun.store.packs import FilePacks
+
     lane = BatchLane(
         LaneParts(
             gateway=gateway,

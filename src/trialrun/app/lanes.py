@@ -13,7 +13,6 @@ from trialrun.core.calls import Call
 from trialrun.core.errors import UsageError
 from trialrun.core.ports import Clock, Provider
 from trialrun.providers.prices import GenaiPrices
-from trialrun.providers.rehearsal import RehearsalProvider
 
 if TYPE_CHECKING:
     from trialrun.providers.registry import Providers
@@ -85,4 +84,6 @@ def check_spelling(call: Call) -> None:
 
 def rehearsing(*, length_quantile: float | None = None) -> Provider:
     """A rehearsal that waits for nothing and never fails, for walks."""
+    from trialrun.providers.rehearsal import RehearsalProvider
+
     return RehearsalProvider(length_quantile=length_quantile)

@@ -1,18 +1,21 @@
 """The money of a run as its engine sees it: trials with caps of their own, and whether another trial is affordable."""
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from trialrun.core.budget import Ledger
 from trialrun.core.state import TrialState
-from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
+
+if TYPE_CHECKING:
+    from trialrun.gateway.batches.lane import BatchLane
 
 
 class RunMoney:
     """The ledger and the gateway as the engine sees them."""
 
     def __init__(
-        self, ledger: Ledger, gateway: Gateway, slow: BatchLane | None, *, trial_usd: Decimal | None
+        self, ledger: Ledger, gateway: Gateway, slow: "BatchLane | None", *, trial_usd: Decimal | None
     ) -> None:
         self._ledger = ledger
         self._gateway = gateway

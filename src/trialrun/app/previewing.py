@@ -2,20 +2,17 @@
 
 import difflib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 
 from trialrun.app.clock import SystemClock
 from trialrun.app.lanes import Lanes
-from trialrun.app.studies import Plan, last_declared
+from trialrun.app.studies import Plan, ran_before
 from trialrun.app.walking import MOST_WALKED, Walked, refuse_dead_factors, walk_all
 from trialrun.core.calls import Message, Request
-from trialrun.core.errors import StoreError
 from trialrun.core.plan import Estimate, Range, Walk, duration_s, estimate_of_draws, mean_of, scaled
 from trialrun.core.ports import PriceBook
 from trialrun.core.study import Condition, Factor
-from trialrun.store.archive import Archive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +63,8 @@ async def preview(plan: Plan, prices: PriceBook) -> Preview:
 
 async def preview_of_news(plan: Plan) -> Preview | None:
     """The preview of a plan that has not run as it is now; None for one that only goes on."""
-    if (plan.folder / "study.db").exists():
-        with suppress(StoreError), Archive(plan.folder) as archive:
-            last = last_declared(archive.facts_of(""))
-            if last is not None and last.digest == plan.study.digest:
-                return None
+    if ran_before(plan):
+        return None
     return await preview(plan, Lanes(plan, SystemClock()).prices)
 
 

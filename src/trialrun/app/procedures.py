@@ -3,21 +3,20 @@
 import importlib.util
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, TypeVar, cast
 
 from trialrun.core.catalogue import UNDESCRIBED, ProcedureFacts
 from trialrun.core.errors import UsageError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Procedure
 from trialrun.engine.trials import Plain
-from trialrun.procedures import conversation, questions, scenario
-from trialrun.procedures.questions import calibration
-from trialrun.procedures.therapy import prompts as therapy_prompts
-from trialrun.procedures.therapy import session as therapy
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,28 +32,73 @@ class Kind:
     """The code, for the archive; empty for the built-in ones, whose version is the package's."""
 
 
-BUILT_IN: Mapping[str, Kind] = MappingProxyType(
+class _Lazy(Mapping[str, T]):
+    """Name → what is made when it is first asked for: a study uses one procedure, and each takes a while to import."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], T]]) -> None:
+        self._makers = dict(makers)
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def _conversation() -> Kind:
+    from trialrun.procedures import conversation
+
+    return Kind(
+        facts=conversation.FACTS,
+        make=conversation.Conversation,
+        fingerprint=f"conversation/{conversation.VERSION}",
+    )
+
+
+def _replies() -> Kind:
+    from trialrun.procedures import questions
+    from trialrun.procedures.questions import calibration
+
+    return Kind(
+        facts=calibration.FACTS,
+        make=calibration.Replies,
+        fingerprint=f"replies/{calibration.VERSION}",
+        material=lambda: text_hash(questions.RUBRIC),
+    )
+
+
+def _questions() -> Kind:
+    from trialrun.procedures import questions
+
+    return Kind(
+        facts=questions.FACTS,
+        make=questions.Questions,
+        fingerprint=f"questions/{questions.VERSION}",
+        material=lambda: text_hash(questions.RUBRIC),
+    )
+
+
+def _scenario() -> Kind:
+    from trialrun.procedures import scenario
+
+    return Kind(facts=scenario.FACTS, make=scenario.Scenario, fingerprint=f"scenario/{scenario.VERSION}")
+
+
+BUILT_IN: Mapping[str, Kind] = _Lazy(
     {
-        "conversation": Kind(
-            facts=conversation.FACTS,
-            make=conversation.Conversation,
-            fingerprint=f"conversation/{conversation.VERSION}",
-        ),
-        "replies": Kind(
-            facts=calibration.FACTS,
-            make=calibration.Replies,
-            fingerprint=f"replies/{calibration.VERSION}",
-            material=lambda: text_hash(questions.RUBRIC),
-        ),
-        "questions": Kind(
-            facts=questions.FACTS,
-            make=questions.Questions,
-            fingerprint=f"questions/{questions.VERSION}",
-            material=lambda: text_hash(questions.RUBRIC),
-        ),
-        "scenario": Kind(
-            facts=scenario.FACTS, make=scenario.Scenario, fingerprint=f"scenario/{scenario.VERSION}"
-        ),
+        "conversation": _conversation,
+        "replies": _replies,
+        "questions": _questions,
+        "scenario": _scenario,
     }
 )
 
@@ -66,26 +110,38 @@ class Procedures:
         self, home: Path, given: Mapping[str, Callable[..., Awaitable[object]]] | None = None
     ) -> None:
         self._home = home
-        self._kinds: dict[str, Kind] = dict(BUILT_IN)
-        for name, function in (given or {}).items():
-            self._kinds[name] = _kind_of(function, _source_of(function))
-        self._kinds.setdefault("therapy", self._therapy())
+        self._given = {
+            name: _kind_of(function, _source_of(function)) for name, function in (given or {}).items()
+        }
+        self._known: Mapping[str, Kind] = _Lazy(
+            {
+                **{name: partial(BUILT_IN.__getitem__, name) for name in BUILT_IN},
+                "therapy": self._therapy,
+                **{name: partial(self._given.__getitem__, name) for name in self._given},
+            }
+        )
+        self._from_files: dict[str, Kind] = {}
 
     @property
-    def facts(self) -> dict[str, ProcedureFacts]:
-        return {name: kind.facts for name, kind in self._kinds.items()}
+    def facts(self) -> Mapping[str, ProcedureFacts]:
+        return _Lazy({name: partial(self._facts_of, name) for name in self._known})
+
+    def _facts_of(self, name: str) -> ProcedureFacts:
+        return self._known[name].facts
 
     def kind(self, name: str) -> Kind:
         """The procedure with this name. `./file.py:Name` is read from the study's own folder."""
-        if name not in self._kinds:
+        if name in self._known:
+            return self._known[name]
+        if name not in self._from_files:
             if ":" not in name:
-                known = ", ".join(sorted(self._kinds))
+                known = ", ".join(sorted(self._known))
                 raise UsageError(
                     f"there is no procedure `{name}`",
                     fix=f"use {known}, or `./file.py:Name` for one of your own",
                 )
-            self._kinds[name] = _from_file(self._home, name)
-        return self._kinds[name]
+            self._from_files[name] = _from_file(self._home, name)
+        return self._from_files[name]
 
     def make(self, name: str) -> Procedure:
         return self.kind(name).make()
@@ -96,11 +152,14 @@ class Procedures:
 
     def _therapy(self) -> Kind:
         """The one procedure whose parties may have methods from files of the user."""
+        from trialrun.procedures.therapy import prompts
+        from trialrun.procedures.therapy import session as therapy
+
         return Kind(
             facts=therapy.FACTS,
             make=lambda: therapy.Therapy(load=self._method),
             fingerprint=f"therapy/{therapy.VERSION}",
-            material=therapy_prompts.mark,
+            material=prompts.mark,
         )
 
     def _method(self, name: str) -> object:

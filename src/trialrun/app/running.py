@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from trialrun.app.garbage import collected_seldom
 from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
 from trialrun.app.money import RunMoney
-from trialrun.app.studies import Plan, models_of
+from trialrun.app.studies import Plan, models_of, ran_before
 from trialrun.app.telemetry import tracing_of
 from trialrun.app.viewing import viewed
 from trialrun.app.watchdog import Watchdog
@@ -36,7 +37,6 @@ from trialrun.core.study import Trial, trial_of
 from trialrun.core.version import VERSION
 from trialrun.engine.engine import Run
 from trialrun.engine.parts import Parts, Progress, Slot
-from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse
 from trialrun.measures.text import is_text_measure, text_measures
@@ -44,6 +44,7 @@ from trialrun.store.journal import SqliteJournal
 
 if TYPE_CHECKING:
     from trialrun.app.spans import Tracing
+    from trialrun.gateway.batches.lane import BatchLane
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +59,11 @@ class Options:
     """End when everything is handed in at the providers, instead of staying until their batches are back."""
     trial_usd: Decimal | None = None
     """What one trial is expected to cost, if that was reckoned; else what was expected when the plan was new."""
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether trials that ended stay as they are."""
+        return self.consent == "ask" and not self.retry_failed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,13 +124,9 @@ async def run_study(
     """Run what is unfinished of the study. Everything after `options` has a real part as its default."""
     options, clock, control = options or Options(), clock or SystemClock(), control or Control()
     async with Lanes(plan, clock) as lanes:
-        account_of = None
-        if route is None:
-            lanes.check()
-            route, account_of = lanes.route, lanes.account_of
-        batch_route = batch_route or lanes.batch_route
-        prices = prices or lanes.prices
-        refuse_unknown_prices(plan, prices)
+        check = _check_of(plan, prices or lanes.prices, lanes if route is None else None)
+        if not (ran_before(plan) and options.are_plain):
+            check()  # a study that cannot work leaves no trace; one that only goes on is checked when something is due
         tracing = tracing_of(plan.study.name, plan.lane, os.environ)
         store = journal or SqliteJournal.open(plan.folder, clock=clock)
         session = (session_of or Session)(
@@ -132,12 +134,13 @@ async def run_study(
             options,
             clock=clock,
             journal=store,
-            route=route,
-            prices=prices,
-            batch_route=batch_route,
+            route=route or lanes.route,
+            prices=prices or lanes.prices,
+            batch_route=batch_route or lanes.batch_route,
+            check=check,
             tell=tell,
             tracing=tracing,
-            account_of=account_of,
+            account_of=lanes.account_of if route is None else None,
         )
         async with viewed(plan, clock, tell):
             try:
@@ -149,6 +152,21 @@ async def run_study(
                     await store.close()
                 if tracing is not None:
                     await tracing.close()
+
+
+def _check_of(plan: Plan, prices: PriceBook, lanes: Lanes | None) -> Callable[[], None]:
+    """What has to hold before anything is asked: every model has a provider with a key, and a price under a budget.
+
+    It is looked at once. A finished study asks nothing, and is spared the price list.
+    """
+
+    @cache
+    def check() -> None:
+        if lanes is not None:
+            lanes.check()
+        refuse_unknown_prices(plan, prices)
+
+    return check
 
 
 class Session:
@@ -164,6 +182,7 @@ class Session:
         route: Callable[[str], Provider],
         prices: PriceBook,
         batch_route: Callable[[str], BatchRoute],
+        check: Callable[[], None],
         tell: Callable[[str], None],
         tracing: "Tracing | None" = None,
         account_of: Callable[[str], str] | None = None,
@@ -177,6 +196,7 @@ class Session:
         self._route = route
         self._prices = prices
         self._batch_route = batch_route
+        self._check = check
         self._tell = tell
         self._account_of = account_of
         self._ledger = Ledger(budget=plan.study.budget)
@@ -266,19 +286,23 @@ class Session:
             account_of=self._account_of,
         )
 
-    async def _slow_lane(self, gateway: Gateway) -> BatchLane | None:
+    async def _slow_lane(self, gateway: Gateway) -> "BatchLane | None":
         return await batch_lane(
             self._plan,
             gateway,
             journal=self._journal,
-            route=self._batch_route,
+            route=self._batch_route_of,
             prices=self._prices,
             clock=self._clock,
             tell=self._tell,
             is_detached=self._options.detach,
         )
 
-    def _parts(self, gateway: Gateway, slow: BatchLane | None) -> Parts:
+    def _batch_route_of(self, model: str) -> BatchRoute:
+        self._check()
+        return self._batch_route(model)
+
+    def _parts(self, gateway: Gateway, slow: "BatchLane | None") -> Parts:
         plan = self._plan
         return Parts(
             journal=self._journal,
@@ -290,6 +314,7 @@ class Session:
             mode="rehearsal" if plan.lane == "rehearsal" else "live",
             session=self.id,
             procedure_of=lambda spec: plan.procedures.make(spec.procedure),
+            check=self._check,
             reopen=self._reopen,
             measures_of=measures_of,
             ended=lambda reason: _count_ending(gateway, reason),

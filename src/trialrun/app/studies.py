@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
@@ -12,7 +13,7 @@ from trialrun.app.procedures import Procedures
 from trialrun.core import facts as f
 from trialrun.core.data import plain_data
 from trialrun.core.design import Design
-from trialrun.core.errors import UsageError
+from trialrun.core.errors import StoreError, UsageError
 from trialrun.core.folders import ENDINGS
 from trialrun.core.near import nearest
 from trialrun.core.parse import parse_study
@@ -177,6 +178,18 @@ def last_declared(entries: Iterable[f.Entry]) -> f.Declared | None:
     """The plan that was in force when the study last ran."""
     declared = [entry.fact for entry in entries if isinstance(entry.fact, f.Declared)]
     return declared[-1] if declared else None
+
+
+def ran_before(plan: Plan) -> bool:
+    """Whether the plan is, to the letter, the one that was in force when the study last ran."""
+    from trialrun.store.archive import Archive
+
+    if not (plan.folder / "study.db").exists():
+        return False
+    with suppress(StoreError), Archive(plan.folder) as archive:
+        last = last_declared(archive.facts_of(""))
+        return last is not None and last.digest == plan.study.digest
+    return False
 
 
 def in_lane(base: Path, lane: Lane) -> Path:

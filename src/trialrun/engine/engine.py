@@ -80,6 +80,7 @@ class Run:
                 carrying = group.create_task(self._carry())
                 async with asyncio.TaskGroup() as trials:
                     async for slot, is_new in self._due(slots, wait):
+                        self._parts.check()
                         await room.acquire()
                         if self._draining:
                             break

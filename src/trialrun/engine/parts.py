@@ -128,6 +128,8 @@ class Parts:
     mode: Mode
     session: str
     procedure_of: Callable[[Spec], Procedure]
+    check: Callable[[], None]
+    """Called before a trial begins or goes on; what it raises ends the run."""
     reopen: Callable[[TrialState], Awaitable[Slot | None]]
     """The slot of a trial that was parked and has its answer."""
     measures_of: Callable[[Trial, Sequence[Utterance]], Mapping[str, float | None]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from trialrun.app.exits import Exit
 from trialrun.app.judging import passes, plans
@@ -16,10 +16,12 @@ from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import Spec
 from trialrun.engine.engine import Run
 from trialrun.engine.parts import Parts, Slot
-from trialrun.gateway.batches.lane import BatchLane
 from trialrun.gateway.gateway import Gateway
 from trialrun.procedures.rating.rater import Rater
 from trialrun.store.archive import Archive
+
+if TYPE_CHECKING:
+    from trialrun.gateway.batches.lane import BatchLane
 
 
 class JudgingSession(Session):
@@ -52,7 +54,7 @@ class JudgingSession(Session):
     async def _work(self, run: Run) -> tuple[Iterator[Slot], Sequence[Slot]]:
         return plans.slots_of(self._pass_plan), ()
 
-    def _parts(self, gateway: Gateway, slow: BatchLane | None) -> Parts:
+    def _parts(self, gateway: Gateway, slow: "BatchLane | None") -> Parts:
         procedure = procedure_of(self._journal, self._pass_plan)
 
         def same(_: Spec) -> Procedure:

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import yaml
-from jinja2 import Environment, StrictUndefined, Template
 
 from trialrun.core.identity import text_hash
 from trialrun.core.paths import get
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 LOCALES = ("en",)
 
@@ -34,6 +36,8 @@ class Prompts:
     """All prompts of one locale. `patient_psi.system` is the text `system` of `patient_psi.yaml`."""
 
     def __init__(self, locale: str) -> None:
+        from jinja2 import Environment, StrictUndefined
+
         self.locale = locale
         self._packs: dict[str, object] = {}
         self._templates: dict[str, Template] = {}
