@@ -34,7 +34,7 @@ async def test_a_raising_procedure_fails_its_own_trial_and_no_other(tmp_path: Pa
     assert ran.exit is Exit.SOME_FAILED
     failed = next(state for state in states(plan).values() if state.status == "failed")
     assert failed.boundary == "procedure"
-    assert "ValueError: too wild at test_procedures.py:" in failed.reason
+    assert "ValueError: too wild at test_rude_procedures.py:" in failed.reason
     assert failed.spent_usd > 0, "what the failed trial paid for is counted"
 
 
@@ -67,7 +67,7 @@ async def test_a_procedure_that_wants_to_end_the_program_fails_its_own_trial_and
     assert by_status == [("done", "calm")] * 2 + [("failed", "wild")] * 2
     failed = next(state for state in states(plan).values() if state.status == "failed")
     assert type(error).__name__ in failed.reason
-    assert "test_procedures.py:" in failed.reason
+    assert "test_rude_procedures.py:" in failed.reason
 
 
 async def test_a_hanging_procedure_is_timed_out(tmp_path: Path) -> None:
@@ -144,6 +144,6 @@ async def test_a_procedure_that_blocks_the_event_loop_is_named_and_ended(
     by_mood = {state.levels["mood"]: state for state in states(plan).values()}
     assert by_mood["calm"].status == "done"
     assert "blocked everything for" in by_mood["wild"].reason
-    assert "test_procedures.py:" in by_mood["wild"].reason
+    assert "test_rude_procedures.py:" in by_mood["wild"].reason
     assert "asyncio.to_thread" in by_mood["wild"].reason
-    assert any("blocks the event loop" in line and "test_procedures.py:" in line for line in told)
+    assert any("blocks the event loop" in line and "test_rude_procedures.py:" in line for line in told)

@@ -11,7 +11,7 @@ import yaml
 from tests.behaviour.support import run as run_plan
 from tests.behaviour.support import states
 from tests.cli.conftest import Trialrun, trialrun
-from tests.compat.hub import SMALL, Script, files, read
+from tests.compat.hub import SMALL, Script, files, read, script
 from tests.therapy.sessions import far_end
 from trialrun.app import foreign
 from trialrun.app.exits import Exit
@@ -29,7 +29,7 @@ from trialrun.core.calls import Call
 from trialrun.core.errors import CallTimedOut, RequestRefused, StudyMistakes
 from trialrun.testing.clock import ManualClock
 
-__all__ = ["trialrun"]
+__all__ = ["script", "trialrun"]
 
 
 def mistakes(**flags: object) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.hub import SMALL, Script, files, read, rows
+from tests.compat.hub import SMALL, Script, files, read, rows, script
 from trialrun.compat.patienthub.batch import (
     BatchConfig,
     aggregate_results,
@@ -15,6 +15,8 @@ from trialrun.compat.patienthub.batch import (
 from trialrun.compat.patienthub.export import load_sessions, sessions_to_dataframe
 from trialrun.core.errors import UsageError
 from trialrun.measures.text import word_count
+
+__all__ = ["script"]
 
 
 def test_rows_of_every_kind_become_a_summary(tmp_path: Path):
