@@ -94,6 +94,20 @@ async def test_a_rebuild_makes_the_table_of_trials_what_the_facts_say(tmp_path: 
         assert archive.total().by_status == {"done": 5}
 
 
+async def test_a_trial_whose_row_is_damaged_takes_no_facts(tmp_path: Path) -> None:
+    await make_study(tmp_path)
+    alter(tmp_path, "UPDATE trial SET levels = x'7b' WHERE id = 't1'")
+    journal = open_journal(tmp_path)
+    journal.append("t1", [f.Retried(reason="again")])
+    with pytest.raises(StoreCorrupt, match="row of trial t1"):
+        await journal.commit()
+    with pytest.raises(StoreCorrupt, match="row of trial t1"):
+        journal.append("t2", [f.Retried(reason="again")])
+    journal.abandon()
+    with Archive(tmp_path) as archive:
+        assert not any(isinstance(entry.fact, f.Retried) for entry in archive.facts_of("t1"))
+
+
 async def test_a_damaged_text_is_forgotten_by_a_rebuild_and_stored_again_when_it_is_used(
     tmp_path: Path,
 ) -> None:

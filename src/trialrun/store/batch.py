@@ -9,6 +9,7 @@ import threading
 from functools import cache
 
 from trialrun.core.errors import StoreError
+from trialrun.core.facts import TrialFact
 from trialrun.store.database import Cell, Database
 from trialrun.store.rows import COLUMNS
 
@@ -28,10 +29,15 @@ _LIVE = (
 _TAKE = "UPDATE inbox SET taken_at = ?, answer = ? WHERE id = ? AND taken_at IS NULL"
 
 
+Change = tuple[str, float, tuple[TrialFact, ...]]
+"""What happened to a trial, and when."""
+
+
 class Batch:
     """Facts, texts, rows and acknowledgements that become durable together. Cells lie flat, row after row."""
 
     __slots__ = (
+        "arrivals",
         "error",
         "facts",
         "finished",
@@ -51,6 +57,8 @@ class Batch:
         self.facts: list[Cell] = []
         self.texts: list[Cell] = []
         self.trials: dict[str, None] = {}
+        self.arrivals: list[Change] = []
+        """What happened to those of them whose state was not in memory then."""
         self.visitors: dict[str, None] = {}
         """Of these, the ones whose state was read from the table for it."""
         self.retired: dict[str, None] = {}

@@ -3,7 +3,8 @@
 J1. Facts become durable in the order in which they were appended.
 J2. When `commit` returns, everything appended before it is durable.
 J3. After a failed commit nothing later is accepted: the journal never has a hole.
-J4. A read shows everything that a `commit` which returned covers; what was appended since may show or not.
+J4. A read shows everything that a `commit` which returned covers. Of what was appended since, facts and texts may show
+    or not; where trials stand, and sums over them, count it.
 J5. A row of `trial` equals the fold of its facts, or says in the same transaction that it lags.
 
 `append` and the reads work in the event loop's thread, and only what waits for the disk in a thread of its own: a
@@ -130,11 +131,13 @@ class SqliteJournal:
             self._append_texts(texts)
         pending = self._pending
         if trial and facts:
-            state = self._state_for_change(trial)
-            for fact in cast("Sequence[TrialFact]", facts):
-                if type(fact) not in SILENT:
-                    # As it will be read back: values may hold tuples now, and lists then.
-                    state.apply(wire.read_back(fact) if isinstance(fact, Finished) else fact, at)
+            changes = tuple(cast("Sequence[TrialFact]", facts))
+            state = self._states.pop(trial, None)
+            if state is None:
+                pending.arrivals.append((trial, at, changes))
+            else:
+                self._states[trial] = state  # at the end: the first are those that rested longest
+                _apply(state, at, changes)
             pending.trials[trial] = None
         pending.facts += cells
         self._next_seq = seq
@@ -210,7 +213,7 @@ class SqliteJournal:
 
     async def states(self, trials: Sequence[str]) -> dict[str, TrialState]:
         """Where these trials stand; those that never began are left out."""
-        known = self._states
+        known = self._all_open()
         found = {trial: rows.copy_of(known[trial]) for trial in trials if trial in known}
         rest = [trial for trial in trials if trial not in found] if found else trials
         if rest:
@@ -220,7 +223,7 @@ class SqliteJournal:
 
     async def with_status(self, *statuses: str) -> AsyncIterator[TrialState]:
         """All trials that have one of these statuses; all that ever began when none is named."""
-        seen = set(self._states)
+        seen = set(self._all_open())
         for state in [rows.copy_of(state) for state in self._states.values()]:
             if not statuses or state.status in statuses:
                 yield state
@@ -229,18 +232,18 @@ class SqliteJournal:
             while page := self._page(after, status):
                 after = page[-1][0]
                 for _, state in page:
-                    if state.id not in seen and state.id not in self._states:
+                    if state.id not in seen and state.id not in self._all_open():
                         yield state
 
     async def tallies(self) -> list[Tally]:
         """Sums by condition; forks are not part of them."""
         with self._reading.told():
-            return queries.tallies(self._reading, self._states.values())
+            return queries.tallies(self._reading, self._all_open().values())
 
     async def total(self) -> Tally:
         """Sums over everything that ever cost money in this study."""
         with self._reading.told():
-            return queries.total(self._reading, self._states.values())
+            return queries.total(self._reading, self._all_open().values())
 
     async def since(self, seq: int, *kinds: str) -> AsyncIterator[Entry]:
         """Facts of all trials with a higher number and of one of these kinds, in order."""
@@ -288,12 +291,29 @@ class SqliteJournal:
         self._launched_at = batch.loop.time() if batch.loop else 0.0
         self.batches += 1
         try:
+            self._admit(batch)
             self._write_rows(batch)
         except Exception as error:  # noqa: BLE001  # a callback of the loop: whoever waits must hear of it
-            batch.error = self._reading.trouble(error)
+            batch.error = error if isinstance(error, StoreError) else self._reading.trouble(error)
             self._land(batch)
         else:
             self._writer.submit(batch, self._land)
+
+    def _admit(self, batch: Batch) -> None:
+        """Take the trials into memory that it did not know when their facts came. One read for all: the results of a
+        large batch are for 50,000 trials that rest, and a read for each costs as much as settling it.
+        """
+        if not batch.arrivals:
+            return
+        names = dict.fromkeys(trial for trial, _, _ in batch.arrivals)
+        with self._reading.told():
+            found = {state.id: state for state in queries.states(self._reading, names)}
+        batch.visitors.update(dict.fromkeys(found))
+        for trial in names:
+            self._states[trial] = found.get(trial) or TrialState(id=trial)
+        for trial, at, facts in batch.arrivals:
+            _apply(self._states[trial], at, facts)
+        batch.arrivals.clear()
 
     def _write_rows(self, batch: Batch) -> None:
         """A row is written when it becomes exact, and once when it begins to lag (J5)."""
@@ -352,17 +372,10 @@ class SqliteJournal:
 
     # --- states and texts in memory ----------------------------------------------------------------------------
 
-    def _state_for_change(self, trial: str) -> TrialState:
-        state = self._states.pop(trial, None)
-        if state is None:
-            with self._reading.told():
-                state = queries.state(self._reading, trial)
-            if state is None:
-                state = TrialState(id=trial)
-            else:
-                self._pending.visitors[trial] = None
-        self._states[trial] = state  # at the end: the first are those that rested longest
-        return state
+    def _all_open(self) -> dict[str, TrialState]:
+        """The states in memory, with everything that was appended."""
+        self._admit(self._pending)
+        return self._states
 
     def _append_texts(self, texts: Mapping[str, str | bytes]) -> None:
         """Take what was not seen lately; a system prompt comes with every trial and is stored once."""
@@ -384,6 +397,13 @@ def catch_up(db: Database) -> None:
         if cells:
             with db.transaction():
                 write_trials(db, cells)
+
+
+def _apply(state: TrialState, at: float, facts: Iterable[TrialFact]) -> None:
+    for fact in facts:
+        if type(fact) not in SILENT:
+            # As it will be read back: values may hold tuples now, and lists then.
+            state.apply(wire.read_back(fact) if isinstance(fact, Finished) else fact, at)
 
 
 def _again(error: StoreError) -> StoreError:

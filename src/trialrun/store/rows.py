@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -33,7 +34,8 @@ class _Exact(msgspec.Struct, omit_defaults=True):
 
 _NO_EXACT = b""
 _encode = msgspec.json.Encoder().encode
-_levels = msgspec.json.Decoder(dict[str, str])
+# Trials of one condition have the same: nobody changes levels in place.
+_levels = lru_cache(maxsize=1024)(msgspec.json.Decoder(dict[str, str]).decode)
 _values = msgspec.json.Decoder(dict[str, object])
 _exact = msgspec.json.Decoder(_Exact)
 
@@ -96,7 +98,7 @@ def _read(row: Row) -> TrialState:
         boundary, waiting_for, end_reason, levels, outcome, exact, judging,
     ) = row  # fmt: skip
     state = TrialState(
-        id=id_, condition=condition, levels=_levels.decode(levels), replicate=replicate, block=block,
+        id=id_, condition=condition, levels=_levels(levels), replicate=replicate, block=block,
         planned=planned, actual=actual, spec=spec, status=status, reason=reason, boundary=boundary,
         waiting_for=waiting_for, values=_values.decode(outcome), end_reason=end_reason, started_at=started_at,
         ended_at=ended_at, spent_usd=usd(spent), unknown_costs=unknown_costs, calls=calls, attempts=attempts,
