@@ -101,6 +101,8 @@ def open_writer(path: Path) -> Database:
         # a page is written once for many of them.
         db.run("PRAGMA cache_size = -16384")
         db.run("PRAGMA wal_autocheckpoint = 4000")
+        # A statement keeps each page that it touches as it was, to be undone alone: in memory, and not in a file.
+        db.run("PRAGMA temp_store = MEMORY")
         _migrate(db)
     return db
 
