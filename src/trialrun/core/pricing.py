@@ -42,7 +42,7 @@ def is_possible(usage: Usage) -> bool:
         usage.tokens_cache_write,
         usage.tokens_reasoning,
     )
-    return all(0 <= count < _MOST_TOKENS for count in counts)
+    return min(counts) >= 0 and max(counts) < _MOST_TOKENS
 
 
 def cost_usd(usage: Usage, price: Price) -> Decimal:

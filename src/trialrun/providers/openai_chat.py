@@ -62,21 +62,6 @@ _FINISH: Mapping[str, Finish] = {
     "tool_calls": "tool",
     "function_call": "tool",
 }
-_KNOWN = frozenset(
-    {
-        "choices", "citations", "created", "id", "model", "object", "provider", "service_tier", "stats",
-        "system_fingerprint", "timings", "usage", "warning", "x_groq",
-    }
-)  # fmt: skip
-_KNOWN_IN_CHOICE = frozenset(
-    {"content_filter_results", "finish_reason", "index", "message", "native_finish_reason", "stop_reason"}
-)
-_KNOWN_IN_MESSAGE = frozenset(
-    {
-        "annotations", "content", "function_call", "reasoning", "reasoning_content", "reasoning_details", "refusal",
-        "role", "tool_calls",
-    }
-)  # fmt: skip
 _JSON_ONLY = "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n"
 
 
@@ -166,8 +151,7 @@ class OpenAIChat(HttpAccount):
 
     def parse(self, raw: RawReply, request: Request) -> Parsed:
         try:
-            reply = _REPLY.decode(raw.body)
-            extras = _extras(raw.body) if reply.choices else {}
+            reply, extras = _read(raw.body)
         except READ_ERRORS as error:
             kind = raw.headers.get("content-type", "unknown type")
             raise ReplyUnreadable(f"{self.name} sent no chat completion ({kind}): {error}") from error
@@ -205,6 +189,10 @@ class OpenAIChat(HttpAccount):
             seed=seed,
             dropped=dropped,
         )
+
+
+_Skipped = msgspec.Raw
+_ABSENT = msgspec.Raw()
 
 
 class _Details(msgspec.Struct):
@@ -247,21 +235,62 @@ class _Wish(msgspec.Struct):
     id: str | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, frozen=True):
     content: str | list[dict[str, object]] | None = None
     refusal: str | None = None
     tool_calls: list[_Wish] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, frozen=True):
     message: _Message
     finish_reason: str | None = None
 
 
-class _Reply(msgspec.Struct):
-    choices: list[_Choice] = []
+class _Reply(msgspec.Struct, frozen=True):
+    choices: tuple[_Choice, ...] = ()
     model: str | None = ""
     system_fingerprint: str | None = None
+
+
+class _PlainMessage(_Message, frozen=True, forbid_unknown_fields=True):
+    """One that has nothing beside what the protocol knows. The same is true of the next two."""
+
+    annotations: _Skipped = _ABSENT
+    function_call: _Skipped = _ABSENT
+    reasoning: _Skipped = _ABSENT
+    reasoning_content: _Skipped = _ABSENT
+    reasoning_details: _Skipped = _ABSENT
+    role: _Skipped = _ABSENT
+
+
+class _PlainChoice(_Choice, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    message: _PlainMessage
+    content_filter_results: _Skipped = _ABSENT
+    index: _Skipped = _ABSENT
+    native_finish_reason: _Skipped = _ABSENT
+    stop_reason: _Skipped = _ABSENT
+    logprobs: None = None
+    """Not known, but sent by most servers, as nothing."""
+
+
+class _PlainReply(_Reply, frozen=True, forbid_unknown_fields=True):
+    choices: tuple[_PlainChoice, ...] = ()
+    citations: _Skipped = _ABSENT
+    created: _Skipped = _ABSENT
+    id: _Skipped = _ABSENT
+    object: _Skipped = _ABSENT
+    provider: _Skipped = _ABSENT
+    service_tier: _Skipped = _ABSENT
+    stats: _Skipped = _ABSENT
+    timings: _Skipped = _ABSENT
+    usage: _Skipped = _ABSENT
+    warning: _Skipped = _ABSENT
+    x_groq: _Skipped = _ABSENT
+
+
+_KNOWN = frozenset(_PlainReply.__struct_fields__)
+_KNOWN_IN_CHOICE = frozenset(_PlainChoice.__struct_fields__) - {"logprobs"}
+_KNOWN_IN_MESSAGE = frozenset(_PlainMessage.__struct_fields__)
 
 
 class _Bill(msgspec.Struct):
@@ -270,10 +299,20 @@ class _Bill(msgspec.Struct):
     usage: _Usage | None = None
 
 
+_PLAIN = msgspec.json.Decoder(_PlainReply)
 _REPLY = msgspec.json.Decoder(_Reply)
 _BILL = msgspec.json.Decoder(_Bill)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CHOICES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+def _read(body: bytes) -> tuple[_Reply, dict[str, object]]:
+    """The reply, and what came beside the protocol. Most replies have nothing there: one decoding tells."""
+    try:
+        return _PLAIN.decode(body), {}
+    except msgspec.ValidationError:
+        reply = _REPLY.decode(body)
+        return reply, _extras(body) if reply.choices else {}
 
 
 def _extras(body: bytes) -> dict[str, object]:
