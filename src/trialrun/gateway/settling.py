@@ -5,8 +5,8 @@ whether it is kept: where an adapter of ours breaks on it, it is settled all the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from trialrun.core import facts as f
 from trialrun.core.calls import Parsed, RawReply, Request, Usage
@@ -18,8 +18,7 @@ from trialrun.core.pricing import cost_usd, is_possible
 from trialrun.core.study import Price
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What goes into the journal for one reply, and what a procedure reads of it."""
 
     facts: list[f.TrialFact]
@@ -35,8 +34,7 @@ class Settlement:
         return self.settled.cost_usd
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Metered:
+class Metered(NamedTuple):
     """What a provider counted, if that could be read and can be."""
 
     usage: Usage | None

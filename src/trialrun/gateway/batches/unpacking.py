@@ -28,7 +28,7 @@ from trialrun.gateway.purse import Purse
 from trialrun.gateway.settling import metered, settlement_of
 
 _ZERO = Decimal(0)
-_LINES_A_COMMIT = 1000
+_LINES_A_COMMIT = 2000
 _ENDINGS = tuple(
     tag_of(fact)
     for fact in (
