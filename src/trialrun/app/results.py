@@ -91,9 +91,13 @@ class Results:
         """One row per rating of `trialrun judge`: trial, unit, item, rater, value, or why it is missing."""
         return self._frame("ratings", frame)
 
-    def summary(self, *, frame: Library | None = None) -> Any:
-        """One row per condition and measure, and per label where a measure has labels, with the 95 % interval."""
-        found = self.table
+    def summary(self, *, by: Sequence[str] = (), frame: Library | None = None) -> Any:
+        """One row per condition and measure, and per label where a measure has labels, with the 95 % interval.
+
+        With `by`, conditions are pooled over all factors but these; the intervals allow for trials of one level of a
+        pooled factor being alike.
+        """
+        found = table_of(self.folder, by)
         factors = list(found.rows[0].levels) if found.rows else []
         columns = [
             "lane", "condition", *(f"factor.{name}" for name in factors), "planned", "done", "failed", "spent_usd",

@@ -5,7 +5,7 @@ Only finished trials have one: a trial that broke says nothing about its conditi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
@@ -16,6 +16,7 @@ import msgspec
 
 from trialrun.app.exits import Exit
 from trialrun.app.judging.standing import PassRow, passes_in
+from trialrun.app.pooling import Pool, pool_of
 from trialrun.app.studies import last_declared
 from trialrun.core import facts as f
 from trialrun.core.design import Design, in_file_order
@@ -40,9 +41,10 @@ _FAILED = ("failed", "timed_out", "cancelled")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConditionRow:
-    """One condition."""
+    """One condition, or several that are pooled."""
 
     condition: str
+    """Its id; empty if several are pooled."""
     title: str
     levels: Mapping[str, str]
     planned: int
@@ -113,10 +115,21 @@ class StudyTable:
     """What flags said beyond the study file."""
     passes: tuple[PassRow, ...] = ()
     """The judging passes over it."""
+    by: tuple[str, ...] = ()
+    """The factors by which the rows are told apart; empty: one row for each condition."""
+    pooled: tuple[str, ...] = ()
+    """The factors over which they are pooled."""
+    clusters: str = ""
+    """The pooled factor whose levels are clusters: trials of one level count as alike in the intervals."""
 
     @property
     def is_rehearsal(self) -> bool:
         return self.lane == "rehearsal"
+
+    @property
+    def whole(self) -> int:
+        """So many rows there are, shown or not."""
+        return len(self.rows) if self.by else self.conditions
 
     @property
     def exit(self) -> Exit:
@@ -146,12 +159,13 @@ class StudyTable:
         return sum(self.forks.values()) - self.forks_with("done", *_FAILED)
 
 
-def table_of(folder: Path) -> StudyTable:
-    """Read the folder of a study, also while a process works on it."""
+def table_of(folder: Path, by: Sequence[str] = ()) -> StudyTable:
+    """Read the folder of a study, also while a process works on it. `by` names the factors that tell rows apart."""
     with Archive(folder) as archive:
         study, declared = declared_study(archive)
         design = Design(study)
-        conditions = in_file_order(study, islice(design, MOST_CONDITIONS))
+        pool = pool_of(study, design, by)
+        conditions = in_file_order(study, design if by else islice(design, MOST_CONDITIONS))
         specs = Specs(study, lambda name: declared.code.get(name, ""))
         reading = _Reading(
             declared=_declared_measures(study),
@@ -161,7 +175,7 @@ def table_of(folder: Path) -> StudyTable:
         reading.take_measures(archive)
         tallies = archive.tallies()
         total = archive.total()
-        rows = _rows(study, conditions, tallies, reading)
+        rows = tuple(_rows(study, conditions, tallies, reading, pool))
         inside, outside = _in_plan(design, conditions, tallies)
         return StudyTable(
             study=study.name,
@@ -196,6 +210,9 @@ def table_of(folder: Path) -> StudyTable:
             worked_on_by=archive.holder(),
             overrides=declared.overrides,
             passes=passes_in(archive),
+            by=tuple(factor.name for factor in pool.by),
+            pooled=tuple(factor.name for factor in pool.over),
+            clusters=pool.clusters.name if pool.clusters else "",
         )
 
 
@@ -266,20 +283,22 @@ class _Reading:
         )
         return tuple(islice(found, _MOST_UNDECLARED))
 
-    def summaries(self) -> dict[str, dict[str, Summary]]:
-        """By condition and measure."""
+    def finished(self) -> dict[str, list[str]]:
+        """By condition."""
         trials: dict[str, list[str]] = {}
         for trial, condition in self.condition_of.items():
             trials.setdefault(condition, []).append(trial)
-        names = self.names
+        return trials
+
+    def summaries(self, trials: Sequence[str], clusters: Sequence[str] | None) -> dict[str, Summary]:
+        """What these trials say, by measure."""
         return {
-            condition: {
-                name: summarise(
-                    [self._value(trial, name) for trial in members], labels=self.declared.get(name, ())
-                )
-                for name in names
-            }
-            for condition, members in trials.items()
+            name: summarise(
+                [self._value(trial, name) for trial in trials],
+                labels=self.declared.get(name, ()) if trials else (),
+                clusters=clusters,
+            )
+            for name in self.names
         }
 
     def _value(self, trial: str, name: str) -> object:
@@ -311,31 +330,31 @@ def _capped(study: Study, reading: _Reading) -> dict[str, Decimal | None]:
 
 
 def _rows(
-    study: Study, conditions: Iterable[Condition], tallies: list[Tally], reading: _Reading
-) -> tuple[ConditionRow, ...]:
+    study: Study, conditions: Iterable[Condition], tallies: list[Tally], reading: _Reading, pool: Pool
+) -> Iterator[ConditionRow]:
     by_id = {tally.condition: tally for tally in tallies}
-    summaries = reading.summaries()
-    nothing = {name: summarise([]) for name in reading.names}
-    rows: list[ConditionRow] = []
-    for condition in conditions:
-        tally = by_id.get(condition.id)
-        done = _of([tally], "done") if tally else 0
-        failed = _of([tally], *_FAILED) if tally else 0
-        rows.append(
-            ConditionRow(
-                condition=condition.id,
-                title=condition.title,
-                levels={factor.name: condition.levels[factor.name].label for factor in study.factors},
-                planned=study.replicates,
-                done=done,
-                failed=failed,
-                unfinished=sum(tally.by_status.values()) - done - failed if tally else 0,
-                spent_usd=tally.spent_usd if tally else _ZERO,
-                unknown_costs=tally.unknown_costs if tally else 0,
-                measures=summaries.get(condition.id, nothing),
-            )
+    finished = reading.finished()
+    for members in pool.rows(conditions):
+        mine = [by_id[each.id] for each in members if each.id in by_id]
+        trials = [(trial, each) for each in members for trial in finished.get(each.id, ())]
+        cluster = pool.clusters
+        done, failed = _of(mine, "done"), _of(mine, *_FAILED)
+        levels = {factor.name: members[0].levels[factor.name].label for factor in pool.by or study.factors}
+        yield ConditionRow(
+            condition="" if pool.by else members[0].id,
+            title=", ".join(levels.values()) if pool.by else members[0].title,
+            levels=levels,
+            planned=study.replicates * len(members),
+            done=done,
+            failed=failed,
+            unfinished=sum(sum(tally.by_status.values()) for tally in mine) - done - failed,
+            spent_usd=sum((tally.spent_usd for tally in mine), _ZERO),
+            unknown_costs=sum(tally.unknown_costs for tally in mine),
+            measures=reading.summaries(
+                [trial for trial, _ in trials],
+                [each.levels[cluster.name].label for _, each in trials] if cluster else None,
+            ),
         )
-    return tuple(rows)
 
 
 def _in_plan(design: Design, first: list[Condition], tallies: list[Tally]) -> tuple[list[Tally], list[Tally]]:

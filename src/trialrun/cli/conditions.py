@@ -33,9 +33,10 @@ def shown(
     exit_: Exit | None = None,
     error: TrialrunError | None = None,
     steps: Sequence[Step] | None = None,
+    by: Sequence[str] = (),
 ) -> Shown:
     """The table of a study, with the exit code of what was done or else of where it stands."""
-    table = table_of(folder)
+    table = table_of(folder, by)
     advised = next_steps(table, named) if steps is None else steps
     data = data_of(table, advised)
     if error is not None:
@@ -54,12 +55,10 @@ def blocks_of(table: StudyTable, steps: Sequence[Step]) -> list[Block]:
     if table.question:
         blocks.append(Line(one_line(table.question, 400), "dim"))
     blocks += [GAP, _conditions(table), GAP]
-    if table.conditions > min(len(table.rows), _MOST_ROWS):
-        more = table.conditions - min(len(table.rows), _MOST_ROWS)
-        blocks += [
-            Line(f"… and {amounts.plural(more, 'condition')} more; `trialrun export` has all", "dim"),
-            GAP,
-        ]
+    if more := max(0, table.whole - min(len(table.rows), _MOST_ROWS)):
+        rest = amounts.plural(more, "row" if table.by else "condition")
+        pool = "" if table.by else "`status --by FACTOR,FACTOR` pools them, "
+        blocks += [Line(f"… and {rest} more; {pool}`trialrun export` has all", "dim"), GAP]
     blocks.append(Pairs(_facts(table)))
     blocks += _failures(table)
     if table.notice:
@@ -96,6 +95,9 @@ def data_of(table: StudyTable, steps: Sequence[Step]) -> dict[str, object]:
         "replicates": table.replicates,
         "condition_count": table.conditions,
         "measures": list(table.measures),
+        "by": list(table.by),
+        "pooled_over": list(table.pooled),
+        "clusters": table.clusters or None,
         "conditions": [asdict(row) for row in table.rows],
         "failures": [{"reason": reason, "trials": count} for reason, count in table.failures],
         "judging": [asdict(each) for each in table.passes],
@@ -179,8 +181,19 @@ def _facts(table: StudyTable) -> list[tuple[str, str]]:
     facts += [("judged", judged(each)) for each in table.passes]
     facts.append(("results", str(table.folder)))
     if table.measures:
-        facts.append(("reading", "mean or share of the finished trials, with its 95 % interval"))
+        facts.append(
+            ("reading", "mean or share of the finished trials, with its 95 % interval" + _pooled(table))
+        )
     return facts
+
+
+def _pooled(table: StudyTable) -> str:
+    """`; pooled over question and tactic: the trials of one question count as a cluster`."""
+    if not table.clusters:
+        return ""
+    *others, last = [one_line(name, 40) for name in table.pooled]
+    over = f"{', '.join(others)} and {last}" if others else last
+    return f"; pooled over {over}: the trials of one {one_line(table.clusters, 40)} are alike, and count as a cluster"
 
 
 def judged(row: PassRow) -> str:

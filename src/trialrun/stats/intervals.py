@@ -80,7 +80,7 @@ def rate_interval(successes: int, n: int, *, missing: int = 0, confidence: float
     check_counts(successes, n)
     if n == 0:
         return without_interval(None, n=n, missing=missing, why="no values")
-    low, high = _wilson(successes, n, confidence)
+    low, high = wilson(successes / n, n, confidence)
     return Estimate(
         value=successes / n, low=low, high=high, n=n, missing=missing, method=named("Wilson", confidence)
     )
@@ -103,8 +103,8 @@ def rate_difference(
     if n == 0 or other_n == 0:
         return without_interval(None, n=total, missing=missing, why="a group has no values")
     rate, other = successes / n, other_successes / other_n
-    low, high = _wilson(successes, n, confidence)
-    other_low, other_high = _wilson(other_successes, other_n, confidence)
+    low, high = wilson(successes / n, n, confidence)
+    other_low, other_high = wilson(other_successes / other_n, other_n, confidence)
     return Estimate(
         value=rate - other,
         low=max(-1.0, rate - other - math.hypot(rate - low, other_high - other)),
@@ -115,7 +115,19 @@ def rate_difference(
     )
 
 
-# --- shared with `effects`, `comparisons` and `bootstrap` -------------------------------------------------------------
+# --- shared with the other modules ------------------------------------------------------------------------------------
+
+
+def wilson(share: float, n: float, confidence: float) -> tuple[float, float]:
+    """Wilson's interval for a share of a sample whose size need not be whole."""
+    z = z_factor(confidence)
+    shrink = 1.0 + z * z / n
+    middle = (share + z * z / (2.0 * n)) / shrink
+    half = z / shrink * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
+    # The formula gives 0, 1 and the share itself only up to rounding.
+    low = 0.0 if share <= 0.0 else min(share, max(0.0, middle - half))
+    high = 1.0 if share >= 1.0 else max(share, min(1.0, middle + half))
+    return low, high
 
 
 def without_interval(value: float | None, *, n: int, missing: int, why: str) -> Estimate:
@@ -155,14 +167,3 @@ def check_confidence(confidence: float) -> None:
 def check_counts(successes: int, n: int) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} of {n} is not a rate")
-
-
-def _wilson(successes: int, n: int, confidence: float) -> tuple[float, float]:
-    rate, z = successes / n, z_factor(confidence)
-    shrink = 1.0 + z * z / n
-    middle = (rate + z * z / (2 * n)) / shrink
-    half = z / shrink * math.sqrt(rate * (1.0 - rate) / n + (z / (2 * n)) ** 2)
-    # The formula gives 0, 1 and the rate itself only up to rounding.
-    low = 0.0 if successes == 0 else min(rate, max(0.0, middle - half))
-    high = 1.0 if successes == n else max(rate, min(1.0, middle + half))
-    return low, high

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from trialrun.stats.clusters import Cluster, clustered_mean, clustered_rate
 from trialrun.stats.intervals import Estimate, mean_interval, rate_interval
 from trialrun.stats.moments import as_number, deviation_of, quantile_of
 
@@ -56,25 +57,58 @@ class Summary:
     """Values that are neither truth, number nor text (a list, a record): counted, not summarised."""
 
 
-def summarise(values: Sequence[object], *, labels: Sequence[str] = (), confidence: float = 0.95) -> Summary:
-    """Summarise the values of one measure. `labels` are those that may occur: one that does not is 0 of n."""
-    truths = [value for value in values if isinstance(value, bool)]
-    texts = [value for value in values if isinstance(value, str)]
-    plain = [v for v in values if isinstance(v, int | float | Decimal) and not isinstance(v, bool)]
-    numbers = [number for number in map(as_number, plain) if number is not None]
+def summarise(
+    values: Sequence[object],
+    *,
+    labels: Sequence[str] = (),
+    clusters: Sequence[Cluster] | None = None,
+    confidence: float = 0.95,
+) -> Summary:
+    """Summarise the values of one measure. `labels` are those that may occur: one that does not is 0 of n. `clusters`
+    has for each value what it is alike by; None: the values are independent."""
+    ask = _Interval(confidence, None if clusters is None else list(clusters))
+    truths = [(value, place) for place, value in enumerate(values) if isinstance(value, bool)]
+    texts = [(value, place) for place, value in enumerate(values) if isinstance(value, str)]
+    plain = [
+        (as_number(value), place)
+        for place, value in enumerate(values)
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    ]
+    numbers = [(number, place) for number, place in plain if number is not None]
     nothing = sum(value is None for value in values)
     missing = nothing + len(plain) - len(numbers)
     others = len(values) - nothing - len(truths) - len(texts) - len(plain)
-    rate = rate_interval(sum(truths), len(truths), missing=missing, confidence=confidence)
     return Summary(
         kind=_kind(truth=len(truths), number=len(numbers), label=len(texts), other=others),
         n=len(values) - missing,
         missing=missing,
-        rate=rate if truths else None,
-        numbers=_numbers(numbers, missing, confidence) if numbers else None,
-        labels=tuple(_labels(texts, labels, missing, confidence)),
+        rate=ask.rate(truths, missing) if truths else None,
+        numbers=_numbers(numbers, missing, ask) if numbers else None,
+        labels=tuple(_labels(texts, labels, missing, ask)),
         others=others,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """Which interval is asked for. Values come with their places, by which their clusters are found."""
+
+    confidence: float
+    clusters: list[Cluster] | None
+
+    def rate(self, found: Sequence[tuple[bool, int]], missing: int) -> Estimate:
+        truths = [truth for truth, _ in found]
+        if self.clusters is None:
+            return rate_interval(sum(truths), len(truths), missing=missing, confidence=self.confidence)
+        mine = [self.clusters[place] for _, place in found]
+        return clustered_rate(truths, mine, missing=missing, confidence=self.confidence)
+
+    def mean(self, found: Sequence[tuple[float, int]], missing: int) -> Estimate:
+        values = [*(value for value, _ in found), *[None] * missing]
+        if self.clusters is None:
+            return mean_interval(values, confidence=self.confidence)
+        mine = [*(self.clusters[place] for _, place in found), *[None] * missing]
+        return clustered_mean(values, mine, confidence=self.confidence)
 
 
 def _kind(*, truth: int, number: int, label: int, other: int) -> Kind:
@@ -85,11 +119,11 @@ def _kind(*, truth: int, number: int, label: int, other: int) -> Kind:
     return found[0] if found else "nothing"
 
 
-def _numbers(values: list[float], missing: int, confidence: float) -> Numbers:
+def _numbers(found: list[tuple[float, int]], missing: int, ask: _Interval) -> Numbers:
+    values = [value for value, _ in found]
     in_order = sorted(values)
-    mean = mean_interval([*values, *[None] * missing], confidence=confidence)
     return Numbers(
-        mean=mean,
+        mean=ask.mean(found, missing),
         sd=deviation_of(values) if len(values) > 1 else None,
         minimum=in_order[0],
         lower_quartile=quantile_of(in_order, 0.25),
@@ -99,14 +133,16 @@ def _numbers(values: list[float], missing: int, confidence: float) -> Numbers:
     )
 
 
-def _labels(texts: list[str], declared: Sequence[str], missing: int, confidence: float) -> list[Label]:
-    found = Counter(texts)
+def _labels(
+    texts: list[tuple[str, int]], declared: Sequence[str], missing: int, ask: _Interval
+) -> list[Label]:
+    found = Counter(text for text, _ in texts)
     undeclared = sorted(found.keys() - set(declared), key=lambda label: (-found[label], label))
     return [
         Label(
             label=label,
             count=found[label],
-            share=rate_interval(found[label], len(texts), missing=missing, confidence=confidence),
+            share=ask.rate([(text == label, place) for text, place in texts], missing),
         )
         for label in [*dict.fromkeys(declared), *undeclared]
     ]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from trialrun.stats.intervals import Estimate, check_confidence, named, without_interval, z_factor
+from trialrun.stats.intervals import Estimate, check_confidence, named, wilson, without_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,7 @@ def _interval(share: float, n: float, counted: int, confidence: float) -> Estima
     """Wilson's interval at a sample size that need not be whole."""
     if n <= 0.0:
         return without_interval(share, n=counted, missing=0, why="nobody is at risk")
-    z = z_factor(confidence)
-    shrink = 1.0 + z * z / n
-    middle = (share + z * z / (2.0 * n)) / shrink
-    half = z / shrink * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
-    low = 0.0 if share <= 0.0 else min(share, max(0.0, middle - half))
-    high = 1.0 if share >= 1.0 else max(share, min(1.0, middle + half))
+    low, high = wilson(share, n, confidence)
     return Estimate(
         value=share, low=low, high=high, n=counted, missing=0, method=named("Rothman", confidence)
     )
