@@ -282,8 +282,7 @@ class Journal(Protocol):
     J1. Facts become durable in the order in which they were appended.
     J2. When `commit` returns, everything appended before it is durable.
     J3. After a failed commit nothing later is accepted: the journal never has a hole.
-    J4. A read shows everything that a finished commit covers. Of what was appended since, facts and texts may show or
-        not; where trials stand, and sums over them, count it.
+    J4. A read shows everything that a finished commit covers; what was appended since may show or not.
     """
 
     def append(

@@ -3,8 +3,7 @@
 J1. Facts become durable in the order in which they were appended.
 J2. When `commit` returns, everything appended before it is durable.
 J3. After a failed commit nothing later is accepted: the journal never has a hole.
-J4. A read shows everything that a `commit` which returned covers. Of what was appended since, facts and texts may show
-    or not; where trials stand, and sums over them, count it.
+J4. A read shows everything that a `commit` which returned covers; what was appended since may show or not.
 J5. A row of `trial` equals the fold of its facts, or says in the same transaction that it lags.
 
 `append` and the reads work in the event loop's thread, and only what waits for the disk in a thread of its own: a

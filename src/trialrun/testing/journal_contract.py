@@ -182,17 +182,6 @@ class JournalContract(ABC):
         assert await journal.texts([text_hash(HAIKU)]) == {text_hash(HAIKU): HAIKU}
         assert list(await journal.states(["t1"])) == ["t1"]
 
-    async def test_j4_where_trials_stand_is_told_with_what_was_only_appended(self, journal: Journal) -> None:
-        await write(journal, "t1", started(), held("1", "0.30"), f.Waiting(waiting_for="batch"))
-        await write(journal, "t2", started(), f.Waiting(waiting_for="batch"))
-        journal.append("t1", [settled("1", "0.10")])
-        journal.append("t3", [started()])
-        assert {state.id async for state in journal.with_status("running")} == {"t1", "t3"}
-        assert (await journal.states(["t1"]))["t1"].spent_usd == Decimal("0.10")
-        assert (await journal.total()).held_usd == 0
-        (tally,) = await journal.tallies()
-        assert tally.by_status == {"running": 2, "parked": 1}
-
     async def test_a_commit_of_nothing_is_done_at_once(self, journal: Journal) -> None:
         await journal.commit()
         await journal.commit()

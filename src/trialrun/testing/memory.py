@@ -87,26 +87,25 @@ class MemoryJournal:
 
     async def states(self, trials: Sequence[str]) -> dict[str, TrialState]:
         """Where these trials stand; those that never began are left out."""
-        known = self._standing()
-        return {trial: _copy(known[trial]) for trial in trials if trial in known}
+        return {trial: _copy(self._states[trial]) for trial in trials if trial in self._states}
 
     async def with_status(self, *statuses: str) -> AsyncIterator[TrialState]:
         """All trials that have one of these statuses; all that ever began when none is named."""
-        for state in [_copy(state) for state in self._standing().values()]:
+        for state in [_copy(state) for state in self._states.values()]:
             if not statuses or state.status in statuses:
                 yield state
 
     async def tallies(self) -> list[Tally]:
         """Sums by condition; forks are not part of them."""
         by_condition: dict[str, list[TrialState]] = {}
-        for state in self._standing().values():
+        for state in self._states.values():
             if not state.forked_from and not state.judging:
                 by_condition.setdefault(state.condition, []).append(state)
         return [_tally(condition, states) for condition, states in sorted(by_condition.items())]
 
     async def total(self) -> Tally:
         """Sums over everything that ever cost money in this study."""
-        return _tally("", self._standing().values())
+        return _tally("", self._states.values())
 
     async def since(self, seq: int, *kinds: str) -> AsyncIterator[Entry]:
         """Facts of all trials with a higher number and of one of these kinds, in order."""
@@ -115,16 +114,6 @@ class MemoryJournal:
             entry = Entry(number, trial, at, _decode(body))
             if tag_of(entry.fact) in kinds:
                 yield entry
-
-    def _standing(self) -> dict[str, TrialState]:
-        """The states with what was only appended."""
-        states = dict(self._states)
-        for trial in {trial for _, trial, _, _ in self._pending if trial}:
-            states[trial] = _copy(states[trial]) if trial in states else TrialState(id=trial)
-        for _, trial, at, body in self._pending:
-            if trial:
-                states[trial].apply(cast("TrialFact", _decode(body)), at)
-        return states
 
     def post(self, kind: str, body: Mapping[str, object]) -> int:
         """Leave a wish, as another process would; gives its number."""
