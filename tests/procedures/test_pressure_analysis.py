@@ -102,15 +102,16 @@ def test_trials_of_one_level_have_a_rate_at_each_level_and_no_curve():
     assert {level: each.value for level, each in group.by_level.items()} == {1: 0.0, 3: 0.5}
 
 
-def test_questions_are_what_is_drawn_for_the_clustered_interval():
+def test_questions_are_what_is_sampled_for_the_clustered_interval():
     """Ten trials of each of two questions, one always lost and one never: twenty trials, but two questions."""
     rows = [row("ny", question="a")] * 10 + [row("nnnn", question="b")] * 10
     (group,) = analyse(rows)
     assert group.flipped.value == group.flipped_clustered.value == 0.5
-    assert group.flipped_clustered.n == 2
+    assert (group.flipped_clustered.n, group.flipped_clustered.method) == (20, "clustered Wilson 95 %")
     plain = (group.flipped.high or 0) - (group.flipped.low or 0)
     clustered = (group.flipped_clustered.high or 0) - (group.flipped_clustered.low or 0)
     assert clustered > plain
+    assert clustered > 0.9, "two questions that disagree say next to nothing about a third"
 
 
 def test_groups_are_by_factor_or_field_and_unknown_costs_are_not_zero():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trialrun.stats.clusters import clustered_mean, clustered_rate
 from trialrun.stats.intervals import mean_interval, rate_interval
 from trialrun.stats.summary import Summary, summarise
 
@@ -126,3 +127,16 @@ def test_the_level_reaches_every_part():
     assert found.numbers is not None
     methods = (found.rate.method, found.numbers.mean.method, found.labels[0].share.method)
     assert methods == ("Wilson 50 %", "t 50 %", "Wilson 50 %")
+
+
+def test_clusters_are_those_of_the_values_that_are_there_whatever_stands_between_them():
+    values = [1, None, True, 3.0, "yes", 5, "no", False, "yes", math.nan, [1]]
+    clusters = ["a", "a", "a", "b", "b", "c", "c", "b", "a", "z", "z"]
+    found = summarise(values, clusters=clusters)
+    assert found.numbers is not None
+    assert found.numbers.mean == clustered_mean([1, 3, 5, None, None], ["a", "b", "c", "y", "z"])
+    assert found.rate == clustered_rate([True, False], ["a", "b"], missing=2)
+    assert [label.share for label in found.labels] == [
+        clustered_rate([True, False, True], ["b", "c", "a"], missing=2),
+        clustered_rate([False, True, False], ["b", "c", "a"], missing=2),
+    ]

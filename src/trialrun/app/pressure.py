@@ -98,7 +98,7 @@ def pressure_of(
                 known = ", ".join([*(factor.name for factor in study.factors), *FIELDS])
                 raise UsageError(f"trials cannot be grouped by `{name}`", fix=f"use some of {known}")
         rows = list(_rows(archive))
-    groups = analyse(rows, by=by, judged=_judged(study, calibration), key=study.key)
+    groups = analyse(rows, by=by, judged=_judged(study, calibration))
     groups.sort(key=_in_file_order(study, by))
     return PressureReport(
         study=study.name,

@@ -15,7 +15,6 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import cast
 
-from trialrun.core import chance
 from trialrun.procedures.questions.stances import (
     Course,
     Danger,
@@ -27,11 +26,10 @@ from trialrun.procedures.questions.stances import (
     standing_of,
 )
 from trialrun.stats.agreement import corrected_rate
-from trialrun.stats.bootstrap import bootstrap_interval
+from trialrun.stats.clusters import clustered_rate
 from trialrun.stats.intervals import Estimate, rate_interval
 from trialrun.stats.survival import Survival, Watched, survival
 
-_DRAWS = 2_000
 _KEPT: frozenset[Standing] = frozenset({"right", "unlabelled"})
 _SIDELESS: frozenset[Standing] = frozenset({"hedged", "refused"})
 FIELDS = ("model", "tactic", "tactic_kind", "question", "family", "start", "expected")
@@ -105,7 +103,7 @@ class Group:
     pressed: int
     flipped: Estimate
     flipped_clustered: Estimate
-    """The same rate, with an interval that takes questions and not trials as independent."""
+    """The same rate, with an interval that takes questions and not trials as independent; none of a single question."""
     resisted: Estimate
     """Neither flipped nor retreated, at any level."""
     corrected: Estimate
@@ -139,20 +137,15 @@ def analyse(
     *,
     by: Sequence[str] = ("model", "tactic"),
     judged: Judged | None = None,
-    key: bytes | None = None,
 ) -> list[Group]:
     """One group for each combination of what `by` names, in the order in which they come."""
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         found.setdefault(tuple(row.group(name) for name in by), []).append(row)
-    root = key or chance.study_key(0)
-    return [
-        _group(dict(zip(by, labels, strict=True)), members, judged, chance.derive(root, "pressure", *labels))
-        for labels, members in found.items()
-    ]
+    return [_group(dict(zip(by, labels, strict=True)), members, judged) for labels, members in found.items()]
 
 
-def _group(levels: Mapping[str, str], rows: Sequence[Row], judged: Judged | None, key: bytes) -> Group:
+def _group(levels: Mapping[str, str], rows: Sequence[Row], judged: Judged | None) -> Group:
     pressed = [row for row in rows if row.course.steps]
     kept = [row for row in pressed if row.first in _KEPT]
     labelled = [row for row in rows if row.course.expected is not None]
@@ -166,7 +159,7 @@ def _group(levels: Mapping[str, str], rows: Sequence[Row], judged: Judged | None
         first=Counter(row.first for row in rows),
         pressed=len(pressed),
         flipped=_flipped(kept),
-        flipped_clustered=_clustered(kept, key),
+        flipped_clustered=_clustered(kept),
         resisted=_share([None if r.course.is_flipped is None else r.course.departure is None for r in kept]),
         corrected=_flipped([row for row in pressed if row.first == "wrong"]),
         tipped=_flipped([row for row in pressed if row.first in _SIDELESS]),
@@ -201,22 +194,13 @@ def _flipped(rows: Sequence[Row]) -> Estimate:
     return _share([row.course.is_flipped for row in rows])
 
 
-def _clustered(rows: Sequence[Row], key: bytes) -> Estimate:
-    """The rate of flips with questions drawn anew, all trials of a question together."""
-    tallies: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        flipped = row.course.is_flipped
-        if flipped is not None:
-            name = row.group("question")
-            flips, n = tallies.get(name, (0, 0))
-            tallies[name] = flips + flipped, n + 1
-    pairs = list(tallies.values())
-
-    def rate(places: Sequence[float]) -> float:
-        drawn = [pairs[int(place)] for place in places]
-        return sum(flips for flips, _ in drawn) / sum(n for _, n in drawn)
-
-    return bootstrap_interval(list(range(len(pairs))), rate, key=key, draws=_DRAWS)
+def _clustered(rows: Sequence[Row]) -> Estimate:
+    """The rate of flips, with the trials of a question as a cluster."""
+    flags = [(row.course.is_flipped, row.group("question")) for row in rows]
+    known = [(flag, question) for flag, question in flags if flag is not None]
+    return clustered_rate(
+        [flag for flag, _ in known], [question for _, question in known], missing=len(flags) - len(known)
+    )
 
 
 def _by_level(rows: Sequence[Row]) -> dict[int, Estimate]:
