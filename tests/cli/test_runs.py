@@ -368,4 +368,6 @@ def test_a_pass_whose_answers_broke_off_says_how_many_why_and_what_helps_and_is_
     assert [one["pass"]["unanswered"] for one in data["passes"]] == [6, 0]
     assert data["passes"][0]["unanswered"][0]["ratings"] == 6
     assert trialrun("judge", small, "--retry-failed").exit == Exit.SOME_FAILED
-    assert "6 ratings missing for want of a usable answer" in trialrun("status", small).out
+    standing = trialrun("status", small).out
+    assert "6 ratings missing for want of a usable answer" in standing
+    assert f"trialrun judge {small} --retry-failed" in standing

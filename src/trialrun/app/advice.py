@@ -69,6 +69,12 @@ def _steps(table: StudyTable, named: str) -> Iterator[Step]:
             yield carrying_out("run", named, table.overrides), "the same with real models"
         case _:
             pass
+    if unanswered := sum(row.unanswered for row in table.passes):
+        ratings = _so_many(unanswered, "rating", "ratings")
+        yield (
+            f"trialrun judge {study} --retry-failed",
+            f"ask raters again for {ratings} without a usable answer",
+        )
     if table.exit == Exit.DONE:
         yield f"trialrun analyze {study} --report", "what the factors do to the measures, with intervals"
     if table.done:
