@@ -1,5 +1,6 @@
 """Procedures that want to end the program, or never to end themselves, through the door that a user has."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,19 @@ def test_a_procedure_that_exits_never_makes_an_unfinished_study_look_done(
     assert said.exit == Exit.SOME_FAILED
     assert "1 of 2 trials done, 1 failed" in said.out
     assert "SystemExit: 0 at mine.py:" in said.out
+
+
+def test_a_procedure_runs_as_it_stands_and_not_as_it_was_compiled_before(
+    with_procedure: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Of the same length, and saved in the same second: to Python its compiled code looks current."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    for value in ("1", "2"):
+        study = with_procedure(f'await lab.ask("a", "Hello?")\nreturn {{"value": {value}}}')
+        os.utime(tmp_path / "mine.py", (1_700_000_000, 1_700_000_000))
+        with process("rehearse", study, "--json", cwd=tmp_path) as running:
+            out, _ = running.communicate(timeout=60)
+        assert f'"value": {value}.0' in out, out
 
 
 def test_an_exit_in_a_task_of_the_procedures_own_is_told_and_is_no_success(
