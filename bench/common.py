@@ -77,6 +77,35 @@ def study(
     )
 
 
+def study_file(folder: Path, *, trials: int) -> Path:
+    """The study of one call a trial as users have one: a file, with a procedure beside it, and a model of the price list."""
+    (folder / "own.py").write_text(
+        "async def question(trial, lab):\n"
+        '    asked = f"Item {trial.replicate}: describe what would be different next week."\n'
+        '    return {"characters": len((await lab.ask("therapist", asked)).text)}\n',
+        encoding="utf-8",
+    )
+    document = {
+        "study": "bench",
+        "procedure": "./own.py:question",
+        "parties": {
+            "therapist": {
+                "model": "openai/gpt-5-mini",
+                "prompt": SYSTEM + "{{ tone }}",
+                "values": {"tone": "warm"},
+                "max_tokens": 300,
+            }
+        },
+        "factors": {"tone": {"parties.therapist.values.tone": ["warm", "neutral"]}},
+        "replicates": trials // 2,
+        "limits": {"open_trials": 200},
+        "budget_usd": 1_000_000,
+    }
+    file = folder / "study.yaml"
+    file.write_bytes(msgspec.json.encode(document))
+    return file
+
+
 AsyncProcedure = Callable[[Trial, Lab], Awaitable[dict[str, object]]]
 
 

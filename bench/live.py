@@ -71,11 +71,10 @@ def main() -> None:
 def measure(client: str, work: Work, server: FarEnd) -> Measured:
     """Let a client do the work in a process of its own, from nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        return measure_in(folder, client, work, server, calls=work.calls)
+        return _measured_in(folder, client, work, server)
 
 
-def measure_in(folder: str, client: str, work: Work, server: FarEnd, *, calls: int) -> Measured:
-    """The same in a folder that may know the work already; `calls` is how many are still to be made."""
+def _measured_in(folder: str, client: str, work: Work, server: FarEnd) -> Measured:
     server.sums()
     arguments = [client, server.url(work.delay_s), folder, work.trials, work.turns, work.open_trials]
     command = [sys.executable, "-m", "bench.live", "--child", *map(str, arguments)]
@@ -85,7 +84,7 @@ def measure_in(folder: str, client: str, work: Work, server: FarEnd, *, calls: i
     process.returncode = os.waitstatus_to_exitcode(status)
     sums = server.sums()
     assert process.returncode == 0, f"{client} ended with {process.returncode}"
-    assert sums.calls == calls, f"{client} made {sums.calls} calls in place of {calls}"
+    assert sums.calls == work.calls, f"{client} made {sums.calls} calls in place of {work.calls}"
     assert sums.most_open <= work.open_trials
     return Measured(
         cpu_s=used.ru_utime + used.ru_stime,
@@ -107,13 +106,6 @@ def _starts(server: FarEnd) -> dict[str, Measured]:
 def _bars(server: FarEnd) -> None:
     """What is promised: CPU beside the bare client's, and how much of the ideal is reached."""
     starts = _starts(server)
-    report(
-        "live: CPU from the start of the process through two calls",
-        starts["ours"].cpu_s,
-        "s CPU",
-        0.6 * _BUSY,
-    )
-    _again(server)
     calls = 3_000 if is_short() else 10_000
     for turns, width in ((0, 1000), (5, 200)):
         work = Work(calls=calls, turns=turns, open_trials=width, delay_s=0.2)
@@ -126,18 +118,6 @@ def _bars(server: FarEnd) -> None:
     if not is_short():
         slow = Work(calls=10_000, turns=0, open_trials=1000, delay_s=1.0)
         _efficiency(slow, _best("ours", slow, server), 0.95)
-
-
-def _again(server: FarEnd) -> None:
-    """A study that is finished is run again: nothing is asked."""
-    work = Work(calls=2_000, turns=0, open_trials=200, delay_s=0.0)
-    with tempfile.TemporaryDirectory() as folder:
-        measure_in(folder, "ours", work, server, calls=work.calls)
-        made = min(
-            (measure_in(folder, "ours", work, server, calls=0) for _ in range(_ROUNDS)),
-            key=lambda made: made.cpu_s,
-        )
-    report("live: CPU of running a finished study of 2,000 calls again", made.cpu_s, "s CPU", 0.5 * _BUSY)
 
 
 def _efficiency(work: Work, made: Measured, bar: float) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["engine", "live", "batches", "memory", "planning", "restart", "frames", "startup"]
+    "name", ["engine", "live", "batches", "memory", "planning", "restart", "frames", "startup", "doors"]
 )
 def test_the_bars_are_met(name: str) -> None:
     done = subprocess.run(

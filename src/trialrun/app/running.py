@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from trialrun.app import archive, changes, forks
 from trialrun.app.batching import batch_lane
 from trialrun.app.clock import SystemClock
+from trialrun.app.endings import ended_in
 from trialrun.app.exits import Exit, exit_after
 from trialrun.app.garbage import collected_seldom
 from trialrun.app.lanes import Lanes
@@ -260,6 +261,10 @@ class Session:
         """The trials in their planned order, and what has no place in it."""
         branches = await forks.standing(self._journal, self._plan)
         run.expect_forks(len(branches.due), parked=branches.parked, failed=branches.failed)
+        ended = ended_in(self._plan, await self._journal.tallies(), await self._journal.facts_of(""))
+        if ended is not None:
+            run.progress.count_ended(ended)
+            return iter(()), branches.due
         return slots_of(self._plan), branches.due
 
     async def _carry(self) -> int:

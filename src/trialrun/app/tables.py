@@ -175,7 +175,8 @@ def table_of(folder: Path, by: Sequence[str] = ()) -> StudyTable:
         reading.take_measures(archive)
         tallies = archive.tallies()
         total = archive.total()
-        rows = tuple(_rows(study, conditions, tallies, reading, pool))
+        names = reading.names()
+        rows = tuple(_rows(study, conditions, tallies, reading, pool, names))
         inside, outside = _in_plan(design, conditions, tallies)
         return StudyTable(
             study=study.name,
@@ -185,7 +186,7 @@ def table_of(folder: Path, by: Sequence[str] = ()) -> StudyTable:
             folder=folder,
             replicates=study.replicates,
             conditions=design.count(),
-            measures=reading.names,
+            measures=names,
             rows=rows,
             planned=design.count() * study.replicates,
             done=min(_of(inside, "done"), design.count() * study.replicates),
@@ -270,7 +271,6 @@ class _Reading:
             if measure.name in self.declared and measure.trial in self.condition_of:
                 self.measured.setdefault(measure.trial, {})[measure.name] = measure.value
 
-    @property
     def names(self) -> tuple[str, ...]:
         """The declared measures; of a study that declares none, what its outcomes hold."""
         if self.declared:
@@ -290,7 +290,9 @@ class _Reading:
             trials.setdefault(condition, []).append(trial)
         return trials
 
-    def summaries(self, trials: Sequence[str], clusters: Sequence[str] | None) -> dict[str, Summary]:
+    def summaries(
+        self, trials: Sequence[str], clusters: Sequence[str] | None, names: Sequence[str]
+    ) -> dict[str, Summary]:
         """What these trials say, by measure."""
         return {
             name: summarise(
@@ -298,7 +300,7 @@ class _Reading:
                 labels=self.declared.get(name, ()) if trials else (),
                 clusters=clusters,
             )
-            for name in self.names
+            for name in names
         }
 
     def _value(self, trial: str, name: str) -> object:
@@ -330,7 +332,12 @@ def _capped(study: Study, reading: _Reading) -> dict[str, Decimal | None]:
 
 
 def _rows(
-    study: Study, conditions: Iterable[Condition], tallies: list[Tally], reading: _Reading, pool: Pool
+    study: Study,
+    conditions: Iterable[Condition],
+    tallies: list[Tally],
+    reading: _Reading,
+    pool: Pool,
+    names: Sequence[str],
 ) -> Iterator[ConditionRow]:
     by_id = {tally.condition: tally for tally in tallies}
     finished = reading.finished()
@@ -353,6 +360,7 @@ def _rows(
             measures=reading.summaries(
                 [trial for trial, _ in trials],
                 [each.levels[cluster.name].label for _, each in trials] if cluster else None,
+                names,
             ),
         )
 

@@ -6,6 +6,7 @@ so one more draw here never shifts the numbers there.
 
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 
 _SMALL = 4096
 _ROUNDS = 6
@@ -13,10 +14,11 @@ _ROUNDS = 6
 
 def derive(key: bytes, *names: str | int) -> bytes:
     """The key of a named branch below `key`."""
-    joined = "\x1f".join(str(name) for name in names).encode()
+    joined = "\x1f".join(map(str, names)).encode()
     return hashlib.blake2b(joined, key=key, digest_size=32).digest()
 
 
+@lru_cache(maxsize=16)
 def study_key(seed: int) -> bytes:
     """The root of all chance in a study."""
     return derive(b"trialrun", "study", seed)

@@ -115,6 +115,14 @@ class Progress:
         self.done_in_plan += 1
         self.done_by_condition[condition] = self.done_by_condition.get(condition, 0) + 1
 
+    def count_ended(self, by_condition: Mapping[str, Mapping[str, int]]) -> None:
+        """Trials that ended in earlier runs: condition → status → how many."""
+        for condition, by_status in by_condition.items():
+            if done := by_status.get("done", 0):
+                self.done_in_plan += done
+                self.done_by_condition[condition] = self.done_by_condition.get(condition, 0) + done
+            self.failed_in_plan += sum(by_status.values()) - done
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
