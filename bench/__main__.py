@@ -31,7 +31,7 @@ def main() -> int:
         results += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     for result in results:
         sys.stdout.write(
-            f"{result['what']:<66} {result['value']:>12} {result['unit']:<14} bar {result['bar']}\n"
+            f"{result['what']:<78} {result['value']:>12} {result['unit']:<14} bar {result['bar']}\n"
         )
     missed = [result for result in results if not result["is_met"]]
     sys.stdout.write(f"{len(results) - len(missed)} of {len(results)} bars met\n")

@@ -113,15 +113,20 @@ def _bars(server: FarEnd) -> None:
         ours, bare = (best[client].cpu_ms(work, starts[client]) for client in ("ours", "bare"))
         report(f"live: own CPU for a call, {work.title}", ours, "ms CPU", 0.45 * _BUSY)
         report(f"live: the same over the bare client's {bare:.3f} ms", ours / bare, "times", _CPU_BAR)
-        if not is_short() and turns == 0:
-            _efficiency(work, best["ours"], 0.75)
     if not is_short():
-        slow = Work(calls=10_000, turns=0, open_trials=1000, delay_s=1.0)
-        _efficiency(slow, _best("ours", slow, server), 0.95)
+        for delay_s, bar in ((0.2, 0.75), (1.0, 0.95)):
+            _efficiency(Work(calls=10_000, turns=0, open_trials=1000, delay_s=delay_s), server, bar)
 
 
-def _efficiency(work: Work, made: Measured, bar: float) -> None:
-    report(f"live: share of the ideal, {work.title}", made.efficiency(work), "", bar, at_least=True)
+def _efficiency(work: Work, server: FarEnd, bar: float) -> None:
+    """The best rounds of both clients, in turns: what else the machine does must not meet one of them alone."""
+    rounds = [
+        {client: measure(client, work, server).efficiency(work) for client in CLIENTS} for _ in range(_ROUNDS)
+    ]
+    ours, bare = (max(round_[client] for round_ in rounds) for client in ("ours", "bare"))
+    report(
+        f"live: share of the ideal, {work.title}; the bare client's {bare:.2f}", ours, "", bar, at_least=True
+    )
 
 
 def _best(client: str, work: Work, server: FarEnd) -> Measured:
