@@ -78,7 +78,7 @@ def study(
 
 
 def study_file(folder: Path, *, trials: int) -> Path:
-    """The study of one call a trial as users have one: a file, with a procedure beside it, and a model of the price list."""
+    """One call a trial, as users have it: a file with a procedure beside it, and a model of the price list."""
     (folder / "own.py").write_text(
         "async def question(trial, lab):\n"
         '    asked = f"Item {trial.replicate}: describe what would be different next week."\n'

@@ -1,8 +1,8 @@
-"""What users wait for at the doors that they have: `trialrun run STUDY` and `tr.run`, with the price list that everybody gets.
+"""What users wait for at the doors that they have, `trialrun run STUDY` and `tr.run`, with the price list that all get.
 
-Each start is a process of its own, from the interpreter's first instruction, against one far end over HTTP; the one with
-the least CPU counts. The first call: a study of two calls from nothing to its table. Again: a finished one, of which
-nothing is left to run.
+Each start is a process of its own, from the interpreter's first instruction, against one far end over HTTP; the one
+with the least CPU counts. The first call: a study of two calls from nothing to its table. Again: a finished one, of
+which nothing is left to run.
 """
 
 import os

@@ -176,7 +176,7 @@ def table_of(folder: Path, by: Sequence[str] = ()) -> StudyTable:
         tallies = archive.tallies()
         total = archive.total()
         names = reading.names()
-        rows = tuple(_rows(study, conditions, tallies, reading, pool, names))
+        rows = tuple(_rows(study, conditions, tallies, reading, pool, names=names))
         inside, outside = _in_plan(design, conditions, tallies)
         return StudyTable(
             study=study.name,
@@ -337,6 +337,7 @@ def _rows(
     tallies: list[Tally],
     reading: _Reading,
     pool: Pool,
+    *,
     names: Sequence[str],
 ) -> Iterator[ConditionRow]:
     by_id = {tally.condition: tally for tally in tallies}
