@@ -216,7 +216,8 @@ def _notes(results: Results, standing: Standing, effects: Sequence[Effect], best
         )
     if not results.study.factors:
         notes.append(
-            "nothing was varied, so there are no factors of success; the spread of {words.measures} is what there is"
+            "nothing was varied, so there are no factors of success; "
+            f"the spread of {words.measures} is what there is"
         )
     poor = [effect for effect in effects if effect.verdict == "not enough data"]
     if poor:
