@@ -117,6 +117,8 @@ class Purse:
 
     def _serve(self) -> None:
         """Let everybody go on who can, in order; a call that waits for the study's money blocks those behind it."""
+        if not self._waiting:
+            return
         still: deque[_Waiter] = deque()
         while self._waiting:
             waiter = self._waiting.popleft()
