@@ -43,7 +43,7 @@ from trialrun.gateway.batches.loads import Load, Loads
 from trialrun.gateway.batches.unpacking import Till, unpack
 from trialrun.gateway.breaker import Breaker
 from trialrun.gateway.purse import Purse
-from trialrun.providers.openai_batches import OpenAIBatches
+from trialrun.providers.batches.openai import OpenAIBatches
 from trialrun.providers.openai_chat import OPENAI, OpenAIChat
 from trialrun.store.journal import SqliteJournal
 from trialrun.store.packs import FilePacks

@@ -7,7 +7,7 @@ import pytest
 
 from tests.behaviour.support import make_plan, run, states
 from trialrun.app import doctoring
-from trialrun.app.tables import table_of
+from trialrun.app.findings.tables import table_of
 from trialrun.cli.conditions import money
 from trialrun.core.calls import RawReply, Usage
 from trialrun.core.errors import CallTimedOut, UsageError

@@ -8,10 +8,10 @@ import pytest
 
 from tests.behaviour.support import BASE, make_plan, run, states
 from trialrun.app.exits import Exit
+from trialrun.app.findings.tables import table_of
 from trialrun.app.forks import fork
 from trialrun.app.running import Options
 from trialrun.app.studies import Plan
-from trialrun.app.tables import table_of
 from trialrun.app.verifying import verify
 from trialrun.core.calls import Call
 from trialrun.core.ports import Lab

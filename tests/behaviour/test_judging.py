@@ -23,10 +23,10 @@ from tests.behaviour.judging import (
 )
 from tests.behaviour.support import OnePrice, facts, make_plan, run, states, tables
 from trialrun.app.exits import Exit
+from trialrun.app.findings.tables import table_of
 from trialrun.app.forks import fork
 from trialrun.app.judging.previewing import preview_judging
 from trialrun.app.running import Options
-from trialrun.app.tables import table_of
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
 from trialrun.core.calls import Parsed

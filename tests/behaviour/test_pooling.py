@@ -9,9 +9,9 @@ import scipy.stats as oracle
 
 from tests.behaviour.support import make_plan, run
 from tests.cli.conftest import Trialrun, trialrun
-from trialrun.app.results import Results
+from trialrun.app.findings.results import Results
+from trialrun.app.findings.tables import table_of
 from trialrun.app.studies import Plan
-from trialrun.app.tables import table_of
 from trialrun.core.errors import UsageError
 from trialrun.core.ports import Lab
 from trialrun.core.study import Trial

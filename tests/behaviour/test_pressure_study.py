@@ -9,7 +9,7 @@ import pytest
 
 import trialrun as tr
 from trialrun.app.exits import Exit
-from trialrun.app.pressure import batch_analysis_of
+from trialrun.app.findings.pressure import batch_analysis_of
 from trialrun.core.errors import UsageError
 from trialrun.store.archive import Archive
 

@@ -19,8 +19,8 @@ import pytest
 
 import trialrun as tr
 from trialrun.app import studies
+from trialrun.app.findings.rows import TableName, table
 from trialrun.app.forks import fork
-from trialrun.app.rows import TableName, table
 from trialrun.app.studies import Plan
 from trialrun.core.errors import ConsentNeeded, StudyMistakes, UsageError
 from trialrun.store.archive import Archive

@@ -18,7 +18,7 @@ from tests.behaviour.judging import (
     talked,
 )
 from tests.behaviour.support import make_plan, run, states
-from trialrun.app.judgements import judgement_of
+from trialrun.app.findings.judgements import judgement_of
 from trialrun.app.verifying import verify
 from trialrun.store.archive import Archive
 from trialrun.testing.scripted import Scripted

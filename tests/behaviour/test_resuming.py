@@ -9,11 +9,11 @@ import pytest
 
 from tests.behaviour.support import BASE, OnePrice, facts, make_plan, run, states, tables
 from trialrun.app.exits import Exit
+from trialrun.app.findings.rows import table
+from trialrun.app.findings.tables import table_of
 from trialrun.app.forks import fork
 from trialrun.app.previewing import preview
-from trialrun.app.rows import table
 from trialrun.app.running import Control, Options
-from trialrun.app.tables import table_of
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
 from trialrun.core.calls import Call

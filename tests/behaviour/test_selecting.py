@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.behaviour.support import make_plan, run
-from trialrun.app.selecting import Selection, rule_of, select
-from trialrun.core.entries import entries_of, read_entries
+from trialrun.app.findings.selecting import Selection, rule_of, select
 from trialrun.core.errors import UsageError
 from trialrun.core.ports import Lab
+from trialrun.core.reading.entries import entries_of, read_entries
 from trialrun.core.study import Trial
 from trialrun.testing.scripted import Scripted
 

@@ -16,14 +16,14 @@ from trialrun.core.errors import (
     Unavailable,
 )
 from trialrun.providers.anthropic import Anthropic
-from trialrun.providers.anthropic_batches import AnthropicBatches
+from trialrun.providers.batches.anthropic import AnthropicBatches
+from trialrun.providers.batches.gemini import GeminiBatches
+from trialrun.providers.batches.openai import OpenAIBatches
+from trialrun.providers.batches.vertex import VertexBatches
 from trialrun.providers.gemini import Gemini
-from trialrun.providers.gemini_batches import GeminiBatches
-from trialrun.providers.openai_batches import OpenAIBatches
 from trialrun.providers.openai_chat import OPENAI, OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
 from trialrun.providers.vertex import StaticToken, Vertex
-from trialrun.providers.vertex_batches import VertexBatches
 from trialrun.testing import scripted_batches
 from trialrun.testing.batch_route_contract import BatchRouteContract, Far, Fault
 from trialrun.testing.clock import ManualClock

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from trialrun.core import paths
-from trialrun.core.catalogue import FIRST_PARTY, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.errors import Mistake, StudyMistakes
-from trialrun.core.parse import parse_study
+from trialrun.core.reading.catalogue import FIRST_PARTY, PartyFacts, ProcedureFacts, SettingFacts
+from trialrun.core.reading.parse import parse_study
 from trialrun.core.study import Study
 
 PROCEDURES: Mapping[str, ProcedureFacts] = {

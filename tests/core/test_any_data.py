@@ -12,11 +12,11 @@ from tests.core.studies import FILES, MEASURES, PROCEDURES
 from tests.core.test_parse import FULL
 from trialrun.core.design import Design
 from trialrun.core.errors import StudyMistakes
-from trialrun.core.parse import archived, parse_study, study_of
-from trialrun.core.source import read_source
-from trialrun.core.specs import Specs
+from trialrun.core.reading.parse import archived, parse_study, study_of
+from trialrun.core.reading.source import read_source
+from trialrun.core.reading.specs import Specs
+from trialrun.core.reading.writing import write_yaml
 from trialrun.core.study import Study
-from trialrun.core.writing import write_yaml
 
 OWN: dict[str, Any] = {
     "study": "own",

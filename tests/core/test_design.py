@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.core.studies import PROCEDURES, small
 from trialrun.core import chance, identity
 from trialrun.core.design import Design, Schedule
-from trialrun.core.parse import study_of
+from trialrun.core.reading.parse import study_of
 from trialrun.core.study import Factor, Level, Study
 
 Labels = Mapping[str, str]

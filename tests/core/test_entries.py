@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.studies import SMALL, parse
-from trialrun.core.catalogue import PartyFacts, ProcedureFacts, SettingFacts
-from trialrun.core.entries import entries_of, read_entries
 from trialrun.core.errors import Mistake, StudyMistakes
-from trialrun.core.parse import archived, parse_study
+from trialrun.core.reading.catalogue import PartyFacts, ProcedureFacts, SettingFacts
+from trialrun.core.reading.entries import entries_of, read_entries
+from trialrun.core.reading.parse import archived, parse_study
 from trialrun.core.study import Study
 
 PROCEDURE = ProcedureFacts(

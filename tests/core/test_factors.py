@@ -3,7 +3,7 @@
 import pytest
 
 from tests.core.studies import SMALL, parse, small
-from trialrun.core.labels import label_of, together
+from trialrun.core.reading.labels import label_of, together
 from trialrun.core.study import Factor, Study
 
 

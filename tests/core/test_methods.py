@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from trialrun.core.catalogue import MethodFacts, PartyFacts, ProcedureFacts
 from trialrun.core.design import Design
 from trialrun.core.errors import StudyMistakes
-from trialrun.core.parse import parse_study
-from trialrun.core.specs import Specs, own_methods
+from trialrun.core.reading.catalogue import MethodFacts, PartyFacts, ProcedureFacts
+from trialrun.core.reading.parse import parse_study
+from trialrun.core.reading.specs import Specs, own_methods
+from trialrun.core.reading.writing import write_yaml
 from trialrun.core.study import Study
-from trialrun.core.writing import write_yaml
 
 METHODS = {
     "plays": MethodFacts(character="hero", styles=("loud", "soft")),

@@ -15,7 +15,7 @@ from tests.core.studies import (
     small,
 )
 from trialrun.core.errors import StudyMistakes
-from trialrun.core.parse import parse_study, study_of
+from trialrun.core.reading.parse import parse_study, study_of
 
 
 def test_all_mistakes_come_together_in_the_order_of_the_file() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.core.studies import FILES, PROCEDURES, SMALL, at, parse, small
 from trialrun.core import paths
 from trialrun.core.errors import StudyMistakes, UsageError
-from trialrun.core.parse import archived, parse_override, parse_study, study_of
+from trialrun.core.reading.parse import archived, parse_override, parse_study, study_of
+from trialrun.core.reading.writing import write_yaml
 from trialrun.core.study import Budget, Limits, Price, RateLimit, Rehearsal, Study
-from trialrun.core.writing import write_yaml
 
 FULL = """\
 study: warmth-and-disclosure

@@ -7,8 +7,8 @@ import pytest
 
 from tests.core.studies import SMALL
 from tests.core.test_parse import FULL
-from trialrun.core.document import STUDY_KEYS, StudyFile, json_schema
-from trialrun.core.source import read_source
+from trialrun.core.reading.document import STUDY_KEYS, StudyFile, json_schema
+from trialrun.core.reading.source import read_source
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

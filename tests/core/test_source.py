@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trialrun.core.data import DEEPEST, plain_data
-from trialrun.core.source import plain_value, read_source
-from trialrun.core.writing import write_yaml
+from trialrun.core.reading.source import plain_value, read_source
+from trialrun.core.reading.writing import write_yaml
 
 
 @pytest.mark.parametrize(

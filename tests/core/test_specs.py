@@ -8,7 +8,7 @@ from tests.core.studies import SMALL, mistake_of, parse, small
 from trialrun.core.design import Design
 from trialrun.core.differences import differences
 from trialrun.core.errors import UsageError
-from trialrun.core.specs import Specs
+from trialrun.core.reading.specs import Specs
 from trialrun.core.study import Judge, Party, Spec, Study
 
 FACTORS = """\

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trialrun.core.rubric_file import ItemEntry, RubricFile, parse_rubric
+from trialrun.core.reading.rubric_file import ItemEntry, RubricFile, parse_rubric
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/judging.md").read_text(encoding="utf-8")

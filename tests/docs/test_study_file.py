@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 from pydantic import BaseModel
 
-from trialrun.core import document
 from trialrun.core.design import Design
-from trialrun.core.parse import parse_study
-from trialrun.core.source import read_source
+from trialrun.core.reading import document
+from trialrun.core.reading.parse import parse_study
+from trialrun.core.reading.source import read_source
 from trialrun.procedures import conversation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "study-file.md").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from trialrun.app import span_names, spans, telemetry
+from trialrun.app.tracing import span_names, spans, telemetry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 

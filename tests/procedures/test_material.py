@@ -12,8 +12,8 @@ import pytest
 from tests.behaviour.support import make_plan
 from trialrun.app.material import material, material_names
 from trialrun.app.studies import Plan
-from trialrun.core.entries import entries_of, read_entries
 from trialrun.core.errors import StudyMistakes
+from trialrun.core.reading.entries import entries_of, read_entries
 from trialrun.engine.templates import render
 from trialrun.procedures.questions.stimuli import (
     QUESTION_KEYS,

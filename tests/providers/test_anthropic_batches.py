@@ -21,7 +21,7 @@ from trialrun.core.errors import (
     Unavailable,
 )
 from trialrun.providers.anthropic import VERSION, VERSION_WITH_SAMPLING, Anthropic
-from trialrun.providers.anthropic_batches import AnthropicBatches
+from trialrun.providers.batches.anthropic import AnthropicBatches
 
 MODEL = "anthropic/claude-haiku-4-5"
 JOB: dict[str, Any] = {

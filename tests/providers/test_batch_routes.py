@@ -6,7 +6,7 @@ import pytest
 
 from tests.providers.batch_far_end import call
 from trialrun.core.errors import AuthRefused, UsageError
-from trialrun.providers.batch_routes import WITHOUT
+from trialrun.providers.batches.routes import WITHOUT
 from trialrun.providers.registry import ENDPOINTS, Providers
 from trialrun.testing.clock import ManualClock
 

@@ -20,8 +20,8 @@ from trialrun.core.errors import (
     TrialrunError,
     Unavailable,
 )
+from trialrun.providers.batches.gemini import GeminiBatches
 from trialrun.providers.gemini import Gemini
-from trialrun.providers.gemini_batches import GeminiBatches
 
 MODEL = "google/gemini-2.5-flash"
 JOB: dict[str, Any] = {

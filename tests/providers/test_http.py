@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from trialrun.core.calls import RawReply
 from trialrun.core.errors import CallTimedOut, Unavailable
-from trialrun.providers.exchange import LARGEST_BODY, Broken, Connection, Response
-from trialrun.providers.http import HttpClient
-from trialrun.providers.pool import Names
+from trialrun.providers.http.client import HttpClient
+from trialrun.providers.http.exchange import LARGEST_BODY, Broken, Connection, Response
+from trialrun.providers.http.pool import Names
 
 BODY = b'{"choices": []}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

@@ -21,7 +21,7 @@ from trialrun.core.errors import (
     TrialrunError,
     Unavailable,
 )
-from trialrun.providers.openai_batches import OpenAIBatches
+from trialrun.providers.batches.openai import OpenAIBatches
 from trialrun.providers.openai_chat import OPENAI, OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
 

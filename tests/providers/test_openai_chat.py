@@ -9,7 +9,7 @@ from tests.contracts.chat_server import ChatServer
 from trialrun.core import chance
 from trialrun.core.calls import Call, Message, RawReply, Request
 from trialrun.core.errors import AuthRefused, QuotaExhausted, ReplyUnreadable, RequestRefused
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.client import HttpClient
 from trialrun.providers.keys import Keys, Secret
 from trialrun.providers.limits import retry_after_s
 from trialrun.providers.openai_chat import OPENAI, Dialect, OpenAIChat, chat_body, is_strict

@@ -14,10 +14,10 @@ from tests.providers.batch_far_end import KEY, BatchFarEnd, Seen, call, pack_of,
 from trialrun.core.batches import Phase
 from trialrun.core.calls import Call
 from trialrun.core.errors import RequestRefused, Unavailable
-from trialrun.providers.mistral_batches import MistralBatches, hours_of
-from trialrun.providers.openai_batches import OpenAIBatches
+from trialrun.providers.batches.mistral import MistralBatches, hours_of
+from trialrun.providers.batches.openai import OpenAIBatches
+from trialrun.providers.batches.together import TogetherBatches
 from trialrun.providers.openai_chat import OpenAIChat
-from trialrun.providers.together_batches import TogetherBatches
 
 MISTRAL: dict[str, Any] = {
     "id": "b-1",

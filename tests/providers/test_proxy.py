@@ -10,7 +10,7 @@ import pytest
 
 from tests.providers.test_http import PLAIN, Server, certified
 from trialrun.core.errors import Unavailable
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.client import HttpClient
 
 __all__ = ["certified"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from trialrun.core.errors import CallTimedOut, Unavailable
-from trialrun.providers.http import HttpClient
-from trialrun.providers.uploads import FileBody, listed, multipart
+from trialrun.providers.http.client import HttpClient
+from trialrun.providers.http.uploads import FileBody, listed, multipart
 
 OK = b"HTTP/1.1 200 OK\r\n"
 ENDINGS = {

@@ -21,8 +21,8 @@ from trialrun.core.errors import (
     Unavailable,
     UsageError,
 )
+from trialrun.providers.batches.vertex import VertexBatches
 from trialrun.providers.vertex import StaticToken, Vertex
-from trialrun.providers.vertex_batches import VertexBatches
 
 MODEL = "vertex/gemini-2.5-flash"
 JOBS = "/v1/projects/p-1/locations/global/batchPredictionJobs"

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trialrun.app.exits import Exit
-from trialrun.app.tables import StudyTable
-from trialrun.core.flags import BUDGET, flag_words
+from trialrun.app.findings.tables import StudyTable
+from trialrun.core.reading.flags import BUDGET, flag_words
 
 _OF_A_LANE = ("rehearsal.", "batch.")
 Step = tuple[str, str]

@@ -18,10 +18,10 @@ import msgspec
 from trialrun.app import studies
 from trialrun.app.changes import Consent
 from trialrun.app.environment import read_env
+from trialrun.app.findings.results import Results
 from trialrun.app.live import Live
 from trialrun.app.loops import waited_for
 from trialrun.app.previewing import preview_of_news
-from trialrun.app.results import Results
 from trialrun.app.running import Control, Options, Ran, run_study
 from trialrun.app.studies import Lane, Plan
 from trialrun.core.errors import UsageError

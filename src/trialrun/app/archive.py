@@ -12,8 +12,8 @@ from trialrun.core import facts as f
 from trialrun.core.errors import StoreError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Journal
+from trialrun.core.reading.writing import write_yaml
 from trialrun.core.version import VERSION
-from trialrun.core.writing import write_yaml
 
 _HEAD = "# The study as it was run: prompts read in, defaults filled in. `trialrun run FOLDER` goes on from here.\n"
 

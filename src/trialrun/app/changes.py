@@ -15,9 +15,9 @@ from trialrun.core import facts as f
 from trialrun.core.design import Design
 from trialrun.core.differences import Change, differences
 from trialrun.core.errors import ConsentNeeded
-from trialrun.core.parse import archived
 from trialrun.core.ports import Journal
-from trialrun.core.specs import Specs, is_own_method, own_methods
+from trialrun.core.reading.parse import archived
+from trialrun.core.reading.specs import Specs, is_own_method, own_methods
 from trialrun.core.state import TrialState
 
 Consent = Literal["ask", "redo", "keep"]

@@ -6,7 +6,7 @@ from typing import cast
 
 from trialrun.app.studies import document_of
 from trialrun.core.errors import UsageError
-from trialrun.core.parse import parse_override
+from trialrun.core.reading.parse import parse_override
 
 
 def overrides(

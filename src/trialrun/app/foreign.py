@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # a front door offers formats before it knows whether anything is read
     from trialrun.core.paths import Path as Place
-    from trialrun.core.source import Place as Lines
+    from trialrun.core.reading.source import Place as Lines
 
 _NOWHERE: "Mapping[Place, Lines]" = MappingProxyType({})
 

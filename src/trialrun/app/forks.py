@@ -10,9 +10,9 @@ from trialrun.core import facts as f
 from trialrun.core.errors import UsageError
 from trialrun.core.near import pick
 from trialrun.core.ports import Journal
+from trialrun.core.reading.texts import is_character
 from trialrun.core.state import BATCH, TrialState, branching_of, in_force
 from trialrun.core.study import Condition, Spec, Trial
-from trialrun.core.texts import is_character
 from trialrun.engine.parts import Slot
 from trialrun.procedures.therapy.shelf import SHELF
 from trialrun.store.journal import SqliteJournal

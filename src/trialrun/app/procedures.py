@@ -11,10 +11,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar, cast
 
-from trialrun.core.catalogue import UNDESCRIBED, ProcedureFacts
 from trialrun.core.errors import UsageError
 from trialrun.core.identity import text_hash
 from trialrun.core.ports import Procedure
+from trialrun.core.reading.catalogue import UNDESCRIBED, ProcedureFacts
 from trialrun.engine.trials import Plain
 
 T = TypeVar("T")

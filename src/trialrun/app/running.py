@@ -24,7 +24,7 @@ from trialrun.app.lanes import Lanes
 from trialrun.app.live import Live, snapshot_of
 from trialrun.app.money import RunMoney
 from trialrun.app.studies import Plan, models_of, ran_before
-from trialrun.app.telemetry import tracing_of
+from trialrun.app.tracing.telemetry import tracing_of
 from trialrun.app.viewing import viewed
 from trialrun.app.watchdog import Watchdog
 from trialrun.core import errors as e
@@ -44,7 +44,7 @@ from trialrun.measures.text import is_text_measure, text_measures
 from trialrun.store.journal import SqliteJournal
 
 if TYPE_CHECKING:
-    from trialrun.app.spans import Tracing
+    from trialrun.app.tracing.spans import Tracing
     from trialrun.gateway.batches.lane import BatchLane
 
 

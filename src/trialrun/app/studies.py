@@ -14,11 +14,11 @@ from trialrun.core import facts as f
 from trialrun.core.data import plain_data
 from trialrun.core.design import Design
 from trialrun.core.errors import StoreError, UsageError
-from trialrun.core.folders import ENDINGS
 from trialrun.core.near import nearest
-from trialrun.core.parse import parse_study
-from trialrun.core.source import Source, read_source
-from trialrun.core.specs import Specs
+from trialrun.core.reading.folders import ENDINGS
+from trialrun.core.reading.parse import parse_study
+from trialrun.core.reading.source import Source, read_source
+from trialrun.core.reading.specs import Specs
 from trialrun.core.study import Study
 from trialrun.procedures.therapy.shelf import SHELF
 

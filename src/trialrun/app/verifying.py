@@ -14,9 +14,9 @@ from trialrun.core import facts as f
 from trialrun.core.calls import Call
 from trialrun.core.design import Design
 from trialrun.core.errors import ReplayMismatch, TrialrunError
-from trialrun.core.parse import archived
 from trialrun.core.ports import Answer, Journal, Procedure
-from trialrun.core.specs import Specs
+from trialrun.core.reading.parse import archived
+from trialrun.core.reading.specs import Specs
 from trialrun.core.state import TrialState, in_force
 from trialrun.core.study import trial_of
 from trialrun.engine.parts import Slot

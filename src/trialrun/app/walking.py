@@ -19,7 +19,7 @@ from trialrun.core.identity import digest, text_hash
 from trialrun.core.plan import Walk, WalkedCall
 from trialrun.core.ports import Answer, PriceBook, Procedure, Provider
 from trialrun.core.pricing import ceiling_usd, cost_usd
-from trialrun.core.source import read_source
+from trialrun.core.reading.source import read_source
 from trialrun.core.study import Condition, Limits, Trial
 from trialrun.engine.record import Record
 from trialrun.engine.sitting import Sitting

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from trialrun.app.calibrating import Calibration
+from trialrun.app.findings.calibrating import Calibration
 from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Table
 from trialrun.cli.defuse import one_line

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from trialrun.app.advice import Step, next_steps
 from trialrun.app.exits import Exit
+from trialrun.app.findings.tables import ConditionRow, Money, StudyTable, table_of
 from trialrun.app.judging.standing import PassRow
-from trialrun.app.tables import ConditionRow, Money, StudyTable, table_of
 from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table
 from trialrun.cli.defuse import one_line

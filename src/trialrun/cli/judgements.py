@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from trialrun.app.judgements import Agreement, JudgedCondition, Judgement
+from trialrun.app.findings.judgements import Agreement, JudgedCondition, Judgement
+from trialrun.app.findings.tables import StudyTable
 from trialrun.app.judging.previewing import JudgingPreview
-from trialrun.app.tables import StudyTable
 from trialrun.cli import amounts
 from trialrun.cli.blocks import GAP, Block, Column, Line, Pairs, Table
 from trialrun.cli.conditions import judged, measured, money

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trialrun.app.calibrating import calibrations_of
 from trialrun.app.exits import Exit
-from trialrun.app.judgements import judgement_of
+from trialrun.app.findings.calibrating import calibrations_of
+from trialrun.app.findings.judgements import judgement_of
+from trialrun.app.findings.tables import table_of
 from trialrun.app.judging.plans import JudgingPlan
 from trialrun.app.judging.previewing import JudgingPreview, preview_judging
 from trialrun.app.judging.running import JudgingSession
 from trialrun.app.running import Options
-from trialrun.app.tables import table_of
 from trialrun.cli.blocks import GAP, Block
 from trialrun.cli.calibrations import calibration_blocks, calibration_data
 from trialrun.cli.execution import watched

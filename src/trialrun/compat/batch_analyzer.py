@@ -14,9 +14,9 @@ from trialrun.app.files import put
 from trialrun.app.studies import results_of
 from trialrun.compat.registry import offer_all
 from trialrun.compat.scenario_lab.log import moment
-from trialrun.core.catalogue import Better
 from trialrun.core.errors import UsageError
 from trialrun.core.near import pick
+from trialrun.core.reading.catalogue import Better
 
 Data = dict[str, object]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from trialrun.core.calls import Message, Reply
-from trialrun.core.catalogue import FIRST_PARTY, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.ports import Lab, Outcome
+from trialrun.core.reading.catalogue import FIRST_PARTY, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.study import Party, Trial
 from trialrun.procedures.judging import judge_all
 

@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
 from trialrun.core.errors import TrialrunError, Unavailable
-from trialrun.providers.addresses import without_credentials
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.addresses import without_credentials
+from trialrun.providers.http.client import HttpClient
+from trialrun.providers.http.uploads import FileBody
 from trialrun.providers.keys import Keys, Secret
 from trialrun.providers.refusals import LONGEST_MESSAGE, error_of, is_policy, problem_in
-from trialrun.providers.uploads import FileBody
 
 _SURELY_REFUSED = (408, 425, 503, 529)
 """Of the statuses that may be tried again, those that say that nothing was begun."""

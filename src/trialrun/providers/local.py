@@ -15,7 +15,7 @@ from typing import IO, cast
 
 from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
 from trialrun.core.errors import RequestRefused, StudyStop, UsageError
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.client import HttpClient
 from trialrun.providers.local_server import SLOTS, model_path
 from trialrun.providers.openai_chat import Dialect, OpenAIChat, chat_body
 

@@ -22,7 +22,7 @@ from trialrun.providers.bodies import (
     extras_in,
     seed_of,
 )
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.client import HttpClient
 from trialrun.providers.keys import Secret
 from trialrun.providers.reading import data_of
 from trialrun.providers.refusals import LONGEST_MESSAGE, is_free_policy, policy_text, problem_in

@@ -18,9 +18,9 @@ from trialrun.core.ports import Clock, Provider
 from trialrun.core.study import Rehearsal
 from trialrun.providers.account import HttpAccount, model_name
 from trialrun.providers.anthropic import Anthropic, messages_body
-from trialrun.providers.batch_routes import WITHOUT, batch_route, without_batches
+from trialrun.providers.batches.routes import WITHOUT, batch_route, without_batches
 from trialrun.providers.gemini import Gemini, generate_body
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.client import HttpClient
 from trialrun.providers.keys import keys_in
 from trialrun.providers.openai_chat import OPENAI, Dialect, OpenAIChat, chat_body
 from trialrun.providers.openai_responses import OpenAIResponses, responses_body

@@ -17,7 +17,7 @@ from trialrun.core.calls import Call, RawReply
 from trialrun.core.errors import AuthRefused
 from trialrun.providers.account import model_name
 from trialrun.providers.gemini import Gemini
-from trialrun.providers.http import HttpClient
+from trialrun.providers.http.client import HttpClient
 from trialrun.providers.keys import Keys, Secret
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"

@@ -11,12 +11,12 @@ from typing import cast
 
 from trialrun.app import foreign
 from trialrun.app.analysis.wording import Words, words_of
+from trialrun.app.findings.tables import declared_study
 from trialrun.app.procedures import BUILT_IN
 from trialrun.app.studies import GIVEN
-from trialrun.app.tables import declared_study
-from trialrun.core.catalogue import Better
 from trialrun.core.design import Design, in_file_order
 from trialrun.core.facts import Status
+from trialrun.core.reading.catalogue import Better
 from trialrun.core.state import TrialState
 from trialrun.core.study import Study
 from trialrun.store.archive import Archive

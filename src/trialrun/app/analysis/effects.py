@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trialrun.app.analysis.data import Results, Value
-from trialrun.app.tables import labels_of
+from trialrun.app.findings.tables import labels_of
 from trialrun.core import chance
-from trialrun.core.catalogue import Better
+from trialrun.core.reading.catalogue import Better
 from trialrun.core.study import Factor
 from trialrun.stats.comparisons import Comparison, fisher_exact, holm, permutation_test, welch_test
 from trialrun.stats.intervals import Estimate, mean_difference, rate_difference

@@ -7,7 +7,7 @@ from decimal import Decimal
 from trialrun.app.analysis.data import Results, TrialRow, Variation
 from trialrun.app.analysis.effects import LEAST, LEVEL, Effect, effects_of
 from trialrun.app.analysis.statistics import Cost, Standing, Statistics, cost_of, measured, standing_of
-from trialrun.core.catalogue import Better
+from trialrun.core.reading.catalogue import Better
 from trialrun.stats.comparisons import fisher_exact
 from trialrun.stats.intervals import Estimate
 

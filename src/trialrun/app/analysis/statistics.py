@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from trialrun.app.analysis.data import Results, TrialRow, Value, Variation
-from trialrun.core.catalogue import Better
+from trialrun.core.reading.catalogue import Better
 from trialrun.stats.intervals import Estimate, mean_interval, rate_interval, without_interval
 from trialrun.stats.moments import deviation_of, numbers_in, quantile_of
 from trialrun.stats.summary import Label, Summary, summarise

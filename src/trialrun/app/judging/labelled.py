@@ -17,12 +17,12 @@ import msgspec
 
 from trialrun.core.errors import Mistake, StudyMistakes, UsageError
 from trialrun.core.identity import text_hash
-from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.paths import Path as Keys
 from trialrun.core.paths import as_map
+from trialrun.core.reading.mistakes import Mistakes
+from trialrun.core.reading.source import Source, read_source
 from trialrun.core.rubric import Item, Rubric
-from trialrun.core.source import Source, read_source
 
 _KEYS = ("id", "talk", "profile", "labels")
 _UTTERANCE = ("party", "text", "turn")

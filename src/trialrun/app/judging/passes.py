@@ -15,10 +15,10 @@ from trialrun.core import facts as f
 from trialrun.core.errors import StoreError, UsageError
 from trialrun.core.near import pick
 from trialrun.core.ports import Journal
+from trialrun.core.reading.rubric_file import parse_rubric, rubric_of
+from trialrun.core.reading.writing import write_yaml
 from trialrun.core.rubric import Rubric
-from trialrun.core.rubric_file import parse_rubric, rubric_of
 from trialrun.core.version import VERSION
-from trialrun.core.writing import write_yaml
 from trialrun.procedures.rating import rater
 
 FOLDER = "rubrics"

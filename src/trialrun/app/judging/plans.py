@@ -13,7 +13,7 @@ from trialrun.app.studies import Plan
 from trialrun.core import chance, identity
 from trialrun.core import facts as f
 from trialrun.core.design import Design
-from trialrun.core.specs import Specs
+from trialrun.core.reading.specs import Specs
 from trialrun.core.state import TrialState
 from trialrun.core.study import Condition, Factor, Level, Study, Trial
 from trialrun.engine.parts import Slot

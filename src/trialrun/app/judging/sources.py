@@ -13,8 +13,8 @@ from trialrun.app import forks
 from trialrun.app.studies import Plan
 from trialrun.core import facts as f
 from trialrun.core import identity, paths
-from trialrun.core.notices import NOTICE
 from trialrun.core.ports import Journal, Utterance
+from trialrun.core.reading.notices import NOTICE
 from trialrun.core.rubric import Rubric
 from trialrun.core.state import TrialState, in_force
 from trialrun.engine.seating import shared_history

@@ -52,8 +52,8 @@ def command(
     A row of `trials` has everything about one trial: its levels (factor.*), outcome (outcome.*) and measures
     (measure.*). The other tables name the trial. Text that a spreadsheet would run as a formula is defused in CSV.
     """
-    from trialrun.app.exporting import export, export_to, tables_in
-    from trialrun.app.rows import TABLES, TableName
+    from trialrun.app.findings.exporting import export, export_to, tables_in
+    from trialrun.app.findings.rows import TABLES, TableName
     from trialrun.app.studies import results_of
     from trialrun.cli import amounts
     from trialrun.cli.blocks import Column, Table

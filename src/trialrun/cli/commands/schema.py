@@ -17,7 +17,7 @@ def command(*, rubric: bool) -> Shown:
     import json
 
     from trialrun.cli.blocks import Verbatim
-    from trialrun.core import document, rubric_file
+    from trialrun.core.reading import document, rubric_file
 
     schema = rubric_file.json_schema() if rubric else document.json_schema()
     return Shown(data={"schema": schema}, blocks=lambda: [Verbatim(json.dumps(schema, indent=2))])

@@ -43,7 +43,7 @@ def command(
 
     The next study takes them with {from: FILE}. Levels of which the trials say nothing are named and not taken.
     """
-    from trialrun.app.selecting import select
+    from trialrun.app.findings.selecting import select
     from trialrun.app.studies import results_of
     from trialrun.cli.blocks import Block, Line, Verbatim
 

@@ -12,7 +12,7 @@ from trialrun.compat.batch_files.lines import PLAIN, LineId, RequestLine, presse
 from trialrun.compat.batch_files.questions import OWN_LINES
 from trialrun.compat.batch_files.replies import Answer
 from trialrun.core.errors import UsageError
-from trialrun.core.texts import names_in
+from trialrun.core.reading.texts import names_in
 from trialrun.engine.templates import render
 from trialrun.procedures.questions.stances import Side, Stance, standing_of
 from trialrun.procedures.questions.stimuli import Question, Tactic, values_for

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trialrun.app.material import PREFIX, material, material_names
-from trialrun.core.entries import Entry, entries_of, read_entries
 from trialrun.core.errors import StudyMistakes, UsageError
-from trialrun.core.labels import label_of
 from trialrun.core.near import pick
 from trialrun.core.paths import as_map
+from trialrun.core.reading.entries import Entry, entries_of, read_entries
+from trialrun.core.reading.labels import label_of
 from trialrun.procedures.questions.stimuli import Question, Tactic, question_of, tactic_of
 
 TACTICS = f"{PREFIX}tactics.yaml"

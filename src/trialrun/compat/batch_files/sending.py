@@ -25,7 +25,7 @@ from trialrun.core.calls import Call, Request
 from trialrun.core.errors import CallError, Unavailable, UsageError
 from trialrun.core.identity import digest
 from trialrun.core.ports import Clock, PriceBook
-from trialrun.providers.gemini_batches import GeminiBatches
+from trialrun.providers.batches.gemini import GeminiBatches
 
 REQUESTS = "requests.jsonl"
 _LONGEST_ID = 64

@@ -17,7 +17,7 @@ from trialrun.app.files import write_whole
 from trialrun.app.studies import Lane
 from trialrun.core.errors import TrialrunError
 from trialrun.core.identity import digest
-from trialrun.core.writing import write_yaml
+from trialrun.core.reading.writing import write_yaml
 from trialrun.procedures.questions.stances import STANCES, Stance
 from trialrun.store.archive import Archive
 

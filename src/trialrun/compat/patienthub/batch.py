@@ -14,7 +14,7 @@ from typing import Any
 from trialrun.app import foreign, studies
 from trialrun.app.api import carry_out
 from trialrun.app.environment import read_env
-from trialrun.app.exporting import lane_of
+from trialrun.app.findings.exporting import lane_of
 from trialrun.app.running import Options
 from trialrun.app.studies import Lane, Plan
 from trialrun.compat.patienthub.batch_file import KEYS, read_batch
@@ -23,8 +23,8 @@ from trialrun.compat.patienthub.format import OFFER
 from trialrun.compat.patienthub.rows import Row, places_of, rows_of
 from trialrun.compat.patienthub.summary import aggregate_results
 from trialrun.compat.patienthub.translation import OUTPUTS, document_of
-from trialrun.core.source import read_source
-from trialrun.core.writing import write_yaml
+from trialrun.core.reading.source import read_source
+from trialrun.core.reading.writing import write_yaml
 from trialrun.store.archive import Archive
 
 __all__ = ["BatchConfig", "aggregate_results", "plan_of", "results_of", "run_batch"]

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 from pydantic import ConfigDict, Field
 
-from trialrun.core.document import Entry, Layout, Money
-from trialrun.core.explain import objections
-from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
-from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, as_map
-from trialrun.core.source import Source, read_source
+from trialrun.core.reading.document import Entry, Layout, Money
+from trialrun.core.reading.explain import objections
+from trialrun.core.reading.mistakes import Mistakes
+from trialrun.core.reading.objection import Objection
+from trialrun.core.reading.source import Source, read_source
 from trialrun.procedures.therapy.actors import CLIENT, THERAPIST
 from trialrun.procedures.therapy.registry import METHODS
 from trialrun.procedures.therapy.shelf import SHELF

@@ -69,7 +69,7 @@ def _natural(file: Path) -> list[tuple[int, str]]:
 def sessions_to_dataframe(sessions: Iterable[Mapping[str, Any]]) -> Any:
     """One row for each session, as pandas has it. File, client, therapist and run are the index, so every column but
     `patient_name` is a number: `df.groupby("patient_name").mean()` works, and so does `df.groupby("therapist")`."""
-    from trialrun.app.frames import library
+    from trialrun.app.findings.frames import library
 
     library("pandas")
     import pandas as pd

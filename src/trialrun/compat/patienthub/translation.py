@@ -6,8 +6,8 @@ from pathlib import Path
 from trialrun.app.foreign import Translation
 from trialrun.compat.patienthub.batch_file import Batch, read_batch
 from trialrun.core.paths import Path as Place
-from trialrun.core.source import Place as Lines
-from trialrun.core.source import Source
+from trialrun.core.reading.source import Place as Lines
+from trialrun.core.reading.source import Source
 from trialrun.procedures.therapy.actors import CLIENT, THERAPIST
 from trialrun.procedures.therapy.registry import METHODS
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from trialrun.app import studies
-from trialrun.app.exporting import lane_of
+from trialrun.app.findings.exporting import lane_of
 from trialrun.app.studies import Plan
 from trialrun.compat.patienthub.files import write_json
 from trialrun.compat.patienthub.rows import Place, Row, places_of, rows_of

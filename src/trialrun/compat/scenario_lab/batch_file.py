@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from trialrun.core.document import Entry, Money, Name
 from trialrun.core.errors import StudyMistakes
-from trialrun.core.file_kind import FileKind
-from trialrun.core.labels import label_of
-from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
-from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, as_map
-from trialrun.core.source import Source
+from trialrun.core.reading.document import Entry, Money, Name
+from trialrun.core.reading.file_kind import FileKind
+from trialrun.core.reading.labels import label_of
+from trialrun.core.reading.mistakes import Mistakes
+from trialrun.core.reading.objection import Objection
+from trialrun.core.reading.source import Source
 
 Data = Mapping[str, object]
 Kind = Literal["actor_model", "scenario_parameter", "path"]

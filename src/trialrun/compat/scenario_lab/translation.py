@@ -7,12 +7,12 @@ from pathlib import Path
 
 from trialrun.app.foreign import Translation
 from trialrun.compat.scenario_lab.batch_file import Batch, Variation, no_actor, read_batch
-from trialrun.core.mistakes import Mistakes
 from trialrun.core.near import pick
 from trialrun.core.paths import Path as Place
 from trialrun.core.paths import as_map
-from trialrun.core.source import Place as Lines
-from trialrun.core.source import Source, read_source
+from trialrun.core.reading.mistakes import Mistakes
+from trialrun.core.reading.source import Place as Lines
+from trialrun.core.reading.source import Source, read_source
 from trialrun.procedures.scenario.spelling import KNOWN, SAME
 from trialrun.providers.registry import ENDPOINTS
 

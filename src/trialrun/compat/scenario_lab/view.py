@@ -26,7 +26,7 @@ from trialrun.compat.scenario_lab.pages import pages
 from trialrun.compat.scenario_lab.run_data import RunRecord
 from trialrun.core import facts as f
 from trialrun.core.design import Design
-from trialrun.core.specs import Specs
+from trialrun.core.reading.specs import Specs
 from trialrun.core.state import TrialState
 from trialrun.core.study import Condition
 from trialrun.procedures.scenario.reading import Reading

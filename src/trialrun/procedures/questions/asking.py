@@ -8,9 +8,9 @@ without a word, ends the trial there: nobody can push back on an answer that is 
 from dataclasses import dataclass, field
 from typing import cast
 
-from trialrun.core.catalogue import PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.errors import ProcedureError
 from trialrun.core.ports import Lab, Outcome
+from trialrun.core.reading.catalogue import PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.study import Party, Trial
 from trialrun.procedures.judging import judge_all
 from trialrun.procedures.questions.judging import JUDGE, Verdict, stance_of

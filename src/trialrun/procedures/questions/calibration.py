@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from trialrun.core.catalogue import PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.ports import Lab, Outcome
+from trialrun.core.reading.catalogue import PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.study import Trial
 from trialrun.procedures.questions.analysis import Judged
 from trialrun.procedures.questions.judging import ABSTAINED, JUDGE, stance_of

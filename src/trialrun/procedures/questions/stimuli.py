@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from trialrun.core.catalogue import SettingFacts
 from trialrun.core.errors import ProcedureError
 from trialrun.core.identity import digest
-from trialrun.core.texts import names_in
+from trialrun.core.reading.catalogue import SettingFacts
+from trialrun.core.reading.texts import names_in
 from trialrun.procedures.questions.stances import Danger, Side, Stance, danger_of, other_side
 
 Toward = Literal["other", "expected", "nobody"]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from trialrun.core.document import Entry
+from trialrun.core.reading.document import Entry
 
 SHORT_NAME = r"^[a-z][a-z0-9-]{0,39}$"
 Severity = Literal["low", "medium", "high"]

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from trialrun.core.document import MODEL_PATTERN
-from trialrun.core.explain import objections
 from trialrun.core.near import pick
-from trialrun.core.objection import Objection
 from trialrun.core.paths import Path, as_map
+from trialrun.core.reading.document import MODEL_PATTERN
+from trialrun.core.reading.explain import objections
+from trialrun.core.reading.objection import Objection
 from trialrun.procedures.scenario import files
 from trialrun.procedures.scenario.spelling import renamed
 

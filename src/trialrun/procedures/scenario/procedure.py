@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from trialrun.core.catalogue import Better, Contents, ProcedureFacts, SettingFacts
 from trialrun.core.errors import ProcedureError
-from trialrun.core.objection import Objection
 from trialrun.core.paths import as_map
 from trialrun.core.ports import Lab, Outcome
+from trialrun.core.reading.catalogue import Better, Contents, ProcedureFacts, SettingFacts
+from trialrun.core.reading.objection import Objection
 from trialrun.core.study import Trial
 from trialrun.procedures.judging import judge_all
 from trialrun.procedures.scenario import checking, decisions, events, measuring, memory, talks

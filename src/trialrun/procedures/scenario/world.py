@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from trialrun.core.catalogue import Better
 from trialrun.core.identity import text_hash
+from trialrun.core.reading.catalogue import Better
 from trialrun.procedures.scenario.conditions import Condition
 from trialrun.procedures.scenario.files import Severity
 

@@ -1,8 +1,8 @@
 """Actors that stand on either side: a person, a script, and a model with nothing but its prompt."""
 
 from trialrun.core.calls import Reply
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import CLIENT, Line, Scene
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from trialrun.core.catalogue import MethodFacts
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy import clients, people, therapists
 from trialrun.procedures.therapy.actors import CLIENT, THERAPIST, Actor

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from trialrun.core.calls import Reply
-from trialrun.core.catalogue import MethodFacts, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.errors import ProcedureError
 from trialrun.core.ports import Lab, Outcome
+from trialrun.core.reading.catalogue import MethodFacts, PartyFacts, ProcedureFacts, SettingFacts
 from trialrun.core.study import Party, Spec, Trial
 from trialrun.procedures.conversation import without_end
 from trialrun.procedures.judging import judge_all

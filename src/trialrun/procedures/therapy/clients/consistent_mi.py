@@ -9,10 +9,10 @@ it speaks to the person's motive, how likely each action is, and which item answ
 
 from typing import cast
 
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.errors import ProcedureError
 from trialrun.core.near import pick
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Line, Scene, ask_data, one_of, schema_of
 from trialrun.procedures.therapy.characters import Motivation, character_of

@@ -4,8 +4,8 @@ After Eeyore (ACL 2025 Findings), whose own model was trained for this. The prof
 study names; a server with the trained weights is named like any other model.
 """
 
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Line, Scene
 from trialrun.procedures.therapy.characters import Depression, character_of

@@ -6,8 +6,8 @@ here each style has one limit. How far the client has opened up is a state of it
 turn alone.
 """
 
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Line, Scene
 from trialrun.procedures.therapy.characters import STYLES, Cognitive, character_of

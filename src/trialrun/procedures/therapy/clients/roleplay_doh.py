@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from trialrun.core.calls import Reply
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Line, Scene, ask_data, bare, schema_of
 from trialrun.procedures.therapy.characters import Principled, character_of

@@ -6,8 +6,8 @@ therapist's utterances; none moves by more than two at a time, however impressiv
 
 from collections.abc import Mapping
 
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Line, Scene, ask_data, schema_of
 from trialrun.procedures.therapy.characters import Drinking, character_of

@@ -1,6 +1,6 @@
 """bad: a poor therapist, as a control. A measure of quality that does not tell it from the others measures nothing."""
 
-from trialrun.core.catalogue import MethodFacts
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.procedures.therapy.therapists.basic import Basic
 
 FACTS = MethodFacts(help="A poor therapist, as a control.")

@@ -1,8 +1,8 @@
 """A therapist of no school, to whom the party's prompt can give one; the base of the methods with a single prompt."""
 
 from trialrun.core.calls import Reply
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Scene
 

@@ -1,6 +1,6 @@
 """CBT: a cognitive behavioural therapist with one careful prompt."""
 
-from trialrun.core.catalogue import MethodFacts
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.procedures.therapy.therapists.basic import Basic
 
 FACTS = MethodFacts(help="A cognitive behavioural therapist.")

@@ -7,8 +7,8 @@ beginning.
 import re
 from collections.abc import Mapping, Sequence
 
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Scene
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from trialrun.core.calls import Reply
-from trialrun.core.catalogue import MethodFacts
 from trialrun.core.ports import Lab
+from trialrun.core.reading.catalogue import MethodFacts
 from trialrun.core.study import Party
 from trialrun.procedures.therapy.actors import Line, Scene, ask_data, bare, one_of, schema_of
 from trialrun.procedures.therapy.motivation.exploring import Stack, begun, choices, moved

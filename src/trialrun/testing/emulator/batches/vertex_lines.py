@@ -4,7 +4,7 @@ from typing import cast
 
 import msgspec
 
-from trialrun.providers.importable import obstacle_in_row
+from trialrun.providers.batches.importable import obstacle_in_row
 from trialrun.testing.emulator.batches.course import Ending
 from trialrun.testing.emulator.batches.lines import Lines
 from trialrun.testing.emulator.dialect import Dialect, Json
