@@ -35,7 +35,8 @@ class Seating:
             self._progress.started += 1
         released = self._own_up(slot, own)
         if released:
-            # What it holds is less now than when it was looked up.
+            # What it holds is less now than when it was looked up; only what is durable is sure to be read.
+            await journal.commit()
             state = (await journal.states([trial.id])).get(trial.id)
         entries = await shared_history(journal, own) + own
         texts = await journal.texts(hashes_of(entries)) if entries else {}
