@@ -1,9 +1,12 @@
 """Coincidences: two things that each have their test, at the same time."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,10 @@ from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
 from trialrun.core.batches import PackFile
+from trialrun.core.ports import Lab
+from trialrun.core.study import Trial
+from trialrun.gateway.batches.lane import BatchLane
+from trialrun.store.archive import Archive
 from trialrun.store.journal import SqliteJournal
 from trialrun.store.packs import FileSpool
 from trialrun.testing.scripted import Scripted
@@ -272,3 +279,39 @@ async def test_results_that_are_not_as_they_were_stored_are_fetched_again(tmp_pa
     assert any("fetched again" in line for line in told)
     assert max(route.billed.values()) == 1
     assert all(state.values["first"] == "A" * 30 for state in states(plan).values())
+
+
+async def test_a_trial_that_is_woken_for_nothing_says_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever is woken too often is replayed from what it said a moment ago, durable or not."""
+    run_lane, append = BatchLane.run, SqliteJournal.append
+    wakes: list[Callable[[Sequence[str]], None]] = []
+
+    async def known(self: BatchLane, wake: Callable[[Sequence[str]], None]) -> None:
+        wakes.append(wake)
+        await run_lane(self, wake)
+
+    def waking(self: SqliteJournal, trial: str, facts_: Sequence[Any], texts: Any = None) -> None:
+        append(self, trial, facts_, texts)
+        if any(isinstance(fact, f.Waiting) for fact in facts_) and trial not in woken:
+            woken.add(trial)
+            asyncio.get_running_loop().call_soon(wakes[0], [trial])
+
+    woken = set[str]()
+    monkeypatch.setattr(BatchLane, "run", known)
+    monkeypatch.setattr(SqliteJournal, "append", waking)
+
+    async def talks(trial: Trial, lab: Lab) -> dict[str, object]:
+        lab.say("a", "I begin.")
+        reply = await lab.ask("a", "And?")
+        lab.say("a", reply)
+        return {}
+
+    clock = jumping()
+    plan = batch_plan(tmp_path, talks)
+    assert (await run_batches(plan, route_of(clock), clock)).exit is Exit.DONE
+    assert len(woken) == 4
+    with Archive(plan.folder) as archive:
+        said = Counter(message.trial for message in archive.messages())
+    assert set(said.values()) == {2}

@@ -50,7 +50,8 @@ def start(file: Path, folder: Path, book: Path) -> "subprocess.Popen[bytes]":
 def read_book(book: Path) -> Book:
     if not book.exists():
         return []
-    lines = book.read_text().splitlines()
+    # A line that is just being written has no end yet.
+    lines = book.read_text().rpartition("\n")[0].splitlines()
     return [(kind, place, int(attempt)) for kind, place, attempt in (line.split() for line in lines)]
 
 

@@ -27,6 +27,9 @@ class Seating:
     ) -> tuple[Sitting, TrialState | None]:
         """Everything that is known of the trial, ready for its replay."""
         journal, trial = self._parts.journal, slot.trial
+        if not is_new:
+            # What it said when it was open a moment ago is sure to be read only when it is durable.
+            await journal.commit()
         state = None if is_new else (await journal.states([trial.id])).get(trial.id)
         entire = await journal.facts_of(trial.id) if state is not None else []
         own = in_force(entire)
