@@ -1,21 +1,24 @@
 """The rate that a provider allows, learned from its refusals: for accounts whose limits nobody wrote down.
 
 P1. Nothing begins with a burst: the first second ramps up, so that the first refusal comes back before much has left.
-P2. A refusal says what was allowed: so many calls were accepted in the last seconds before it. From there the rate
-    creeps past that mark, and the longer no refusal comes, the faster it grows: a limit that was cut for a minute
-    is found again in seconds (the cubic growth that networks use, on a rate instead of a window).
+P2. A refusal says what was allowed: so many calls were accepted since the one before it, or in the last seconds. From
+    there the rate creeps past that mark, and the longer no refusal comes, the faster it grows: a limit that was cut for
+    a minute is found again in seconds (the cubic growth that networks use, on a rate instead of a window).
 P3. One refusal is no limit: where a limit is passed, most of what leaves is refused, and some providers refuse a few
     calls in a hundred whatever the rate. A lone refusal holds up its own call and nobody else.
 P4. Calls that left before a limit was known are refused with it: that is one cut, not many.
 P5. A pause that the provider asks for is kept. What it would have allowed meanwhile may leave after it, one second's
     worth at most.
+P6. A refusal takes its time to come back, and says nothing of the calls that left after the refused one. Counted as
+    accepted, they would make every limit look like a habit as soon as the provider is a continent away.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import dropwhile, islice
 
-RAMP_PER_S = 1000.0
-_RAMP_DOUBLES_S = 0.2
+RAMP_PER_S = 500.0
+_RAMP_DOUBLES_S = 0.05
 _RAMP_S = 1.0
 _BACK = 0.05
 _CURVE = 0.02
@@ -29,7 +32,17 @@ _WINDOW = 60
 _FIRST_REFUSALS, _FIRST_SHARE = 4, 0.5
 _REFUSALS = 3
 _OVER_BACKGROUND = 3.0
+_SAME_LIMIT = 1.5
 _FORGET = 0.005
+
+
+@dataclass(kw_only=True, slots=True)
+class _Span:
+    """So many calls left since then, in so many seconds, and were accepted."""
+
+    since: float
+    seconds: float
+    accepted: int
 
 
 @dataclass(kw_only=True, slots=True)
@@ -44,11 +57,10 @@ class LearnedRate:
     cuts: int = 0
     _left_at: deque[float] = field(default_factory=lambda: deque[float](maxlen=_MOST_SEEN))
     """When the latest calls left since the last cut."""
-    _accepted_before: int = 0
-    """In the span before the last cut, as far as it is known by now; with the span, and the rate that was refused."""
-    _span_s: float = 1.0
+    _spans: "tuple[_Span, ...]" = ()
+    """Before the last cut: how many calls were accepted, as far as it is known by now."""
     _present: float | None = None
-    _before_at: float = float("-inf")
+    """The rate that was refused then."""
     _refused: deque[float] = field(default_factory=lambda: deque[float](maxlen=_WINDOW))
     """When the latest refused calls had left."""
     _background: float = 0.0
@@ -70,6 +82,10 @@ class LearnedRate:
         """The second of the growth; longer where so few calls leave that a second tells nothing."""
         return max(1.0, _CALLS_A_UNIT / self.mark_per_s) if self.mark_per_s else 1.0
 
+    def _is_below_mark(self, at: float) -> bool:
+        """Whether a call that left then left at a rate that was accepted before: a refusal of it is a habit (P3)."""
+        return at - max(self.cut_at, self.shut_until) < _PLATEAU_S * self._unit_s
+
     def wait_s(self, now: float) -> float:
         """Seconds until one more call may leave; 0 if now."""
         if now < self.shut_until:
@@ -85,7 +101,8 @@ class LearnedRate:
         """A call leaves."""
         self._level -= 1.0
         self._left_at.append(now)
-        self._background -= _FORGET * self._background
+        if self._is_below_mark(now):
+            self._background -= _FORGET * self._background
 
     def refused(self, now: float, *, sent_at: float, retry_after_s: float | None) -> bool:
         """A call was refused for its rate. Returns whether this told anything new."""
@@ -95,21 +112,16 @@ class LearnedRate:
             self._refused_with_the_last(sent_at)
             return False
         self._refused.append(sent_at)
-        self._background += _FORGET
+        if self._is_below_mark(sent_at):
+            self._background += _FORGET
         if not self._is_limit():
             return False
         together = len(self._refused)
-        self._background = max(0.0, self._background - _FORGET * together)
+        below = sum(map(self._is_below_mark, self._refused))
+        self._background = max(0.0, self._background - _FORGET * below)
         self._refused.clear()
         self._present = self.per_second(now) if self.cuts else None
-        # The first accepted calls may have been a burst that the provider had saved up; the pause pays for it.
-        self._before_at = (
-            max(self.cut_at, now - _RECENT_S * self._unit_s) if self.cuts else self.began_at - 1.0
-        )
-        self._span_s = (
-            max(0.05, now - self._before_at) if self.cuts else now - self.began_at + max(pause_s, 1.0)
-        )
-        self._accepted_before = sum(left_at > self._before_at for left_at in self._left_at)
+        self._spans = self._spans_before(now, pause_s)
         self.shut_until = max(self.shut_until, now + pause_s)
         self._left_at.clear()
         self.cut_at, self._level, self._level_at = now, 0.0, now
@@ -119,26 +131,51 @@ class LearnedRate:
         return True
 
     def _is_limit(self) -> bool:
-        """Whether the refusals among the latest calls are more than the provider's habit."""
-        left = self._left_at
+        """Whether the refusals among the latest calls are more than the provider's habit (P3).
+
+        Only of calls up to the last refused one is the fate known: what left after it is still on the way (P6).
+        """
+        last = max(self._refused)
         if self.cuts:
-            begin = left[-_WINDOW] if len(left) >= _WINDOW else float("-inf")
+            known = islice(dropwhile(lambda at: at > last, reversed(self._left_at)), _WINDOW)
+            begin = min(known, default=last)
             refused = sum(at >= begin for at in self._refused)
             return refused >= max(_REFUSALS, _OVER_BACKGROUND * self._background * _WINDOW)
         first = self._refused[0]
-        since = sum(at >= first for at in left)
+        since = sum(first <= at <= last for at in self._left_at)
         if since > _WINDOW:
             # The oldest refusal was a lone one.
             self._refused.popleft()
             return bool(self._refused) and self._is_limit()
         return len(self._refused) >= _FIRST_REFUSALS and len(self._refused) / max(1, since) >= _FIRST_SHARE
 
+    def _spans_before(self, now: float, pause_s: float) -> "tuple[_Span, ...]":
+        """The times whose accepted calls tell what is allowed (P2)."""
+        if not self.cuts:
+            # They may have been a burst that the provider had saved up; the pause pays for it.
+            seconds = now - self.began_at + max(pause_s, 1.0)
+            return (_Span(since=self.began_at - 1.0, seconds=seconds, accepted=len(self._left_at)),)
+        whole = self._left_at[0] if len(self._left_at) == _MOST_SEEN else self.cut_at
+        begins = [max(whole, now - _RECENT_S * self._unit_s)]
+        if self._present is not None and self.mark_per_s and self._present < _SAME_LIMIT * self.mark_per_s:
+            # The provider was at the same limit at both ends: what it saved up in between was spent in between. The
+            # latest seconds are inflated by that, but tell of a limit that has fallen.
+            begins.append(whole)
+        return tuple(
+            _Span(
+                since=since, seconds=max(0.05, now - since), accepted=sum(at > since for at in self._left_at)
+            )
+            for since in begins
+        )
+
     def _refused_with_the_last(self, sent_at: float) -> None:
         """One of the calls that were thought accepted before the last cut was not: what was allowed is less."""
-        if sent_at <= self._before_at:
+        within = [span for span in self._spans if span.since < sent_at]
+        if not within:
             return
-        self._accepted_before -= 1
-        allowed = max(_LEAST_PER_S, self._accepted_before / self._span_s)
+        for span in within:
+            span.accepted -= 1
+        allowed = max(_LEAST_PER_S, min(span.accepted / span.seconds for span in self._spans))
         # Never above what was just refused: while the provider has saved up, more is accepted than it will keep up.
         self.mark_per_s = allowed if self._present is None else min(allowed, self._present)
 
