@@ -64,6 +64,7 @@ BROKEN = {
     "packed in an unknown way": OK + b"Content-Encoding: br\r\nContent-Length: 15\r\n\r\n" + BODY,
     "not packed at all": OK + b"Content-Encoding: gzip\r\nContent-Length: 15\r\n\r\n" + BODY,
     "packed and cut": OK + b"Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n" + ZIPPED[:20],
+    "header without a name": b"HTTP/1.1 200 OK\r\n: nonsense\r\n\r\n",
     "header without a value": b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
     "endless headers": b"HTTP/1.1 200 OK\r\nx: " + b"y" * 300_000,
     "endless trailers": OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\nx: " + b"y" * 300_000,
@@ -98,7 +99,9 @@ async def exchanged(pieces: list[bytes], *, then_closed: bool = False) -> tuple[
     connection, transport = Connection(), Transport()
     connection.connection_made(cast("Any", transport))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        asking = group.create_task(connection.exchange(b"request"))
+        asking = group.create_task(
+            connection.exchange(b"request", until=asyncio.get_running_loop().time() + 5)
+        )
         await asyncio.sleep(0)
         for piece in pieces:
             if not transport.is_closed:
@@ -291,7 +294,9 @@ async def test_a_reply_to_a_request_that_is_not_all_sent_ends_the_connection() -
     connection, transport = Connection(), Transport()
     connection.connection_made(cast("Any", transport))
     async with asyncio.TaskGroup() as group:
-        asking = group.create_task(connection.exchange(b"request"))
+        asking = group.create_task(
+            connection.exchange(b"request", until=asyncio.get_running_loop().time() + 5)
+        )
         await asyncio.sleep(0)
         transport.unsent = 3
         connection.data_received(PLAIN)
@@ -343,6 +348,22 @@ async def test_who_waits_for_a_connection_until_the_time_is_over_was_not_billed(
             await post(server.url, timeout_s=0.1)
         assert timed_out.value.billed == "unknown"
         assert (await post(server.url)).status == 200, "and the place is free again"
+
+
+async def test_each_reply_has_a_time_of_its_own_on_a_connection_that_is_kept() -> None:
+    async with Server(delay_s=0.15).running() as server, client(concurrency=1) as post:
+        await post(server.url, timeout_s=0.25)
+        server.delay_s = 0.4
+        assert (await post(server.url, timeout_s=5)).status == 200, (
+            "the time of the first one is over meanwhile"
+        )
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(CallTimedOut):
+            await post(server.url, timeout_s=0.1)
+        assert asyncio.get_running_loop().time() - began < 0.3, (
+            "and a shorter one ends before a longer one's would"
+        )
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize("url", ["ftp://x/y", "http:///y", "http://127.0.0.1:99999/"])

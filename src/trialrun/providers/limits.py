@@ -8,6 +8,7 @@ tokens here. OpenRouter counts requests alone and names a moment in milliseconds
 from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from time import time
 
 _LONGEST_RETRY_AFTER_S = 24 * 3600.0
@@ -26,8 +27,8 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     kept: dict[str, str] = {}
     is_anthropic = False
     for name, value in headers.items():
-        lower = name.lower()
-        if lower.startswith((_OURS, _ANTHROPIC)) or lower in _KEPT:
+        lower = _known(name)
+        if lower:
             kept[lower] = value
             is_anthropic = is_anthropic or lower.startswith(_ANTHROPIC)
     if is_anthropic:
@@ -35,6 +36,13 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     elif "x-ratelimit-remaining" in kept:
         _from_openrouter(kept)
     return kept
+
+
+@lru_cache(maxsize=1024)
+def _known(name: str) -> str:
+    """The name in lower case, if it is one of those that are kept: a provider sends the same two dozen every time."""
+    lower = name.lower()
+    return lower if lower.startswith((_OURS, _ANTHROPIC)) or lower in _KEPT else ""
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -10,12 +10,14 @@ import asyncio
 import re
 import select
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
 LARGEST_BODY = 64 * 1024 * 1024
 _LARGEST_HEAD = 256 * 1024
-_STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |$)")
+_STATUS = re.compile(r"HTTP/1\.([01]) ([0-9]{3})(?=[ \r]|$)")
+_HEADER = re.compile(r"\r\n([^:\r\n]+):[ \t]*((?:[^\r]*[^\r\n \t])?)")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;.*)?")
 _WITHOUT_BODY = (204, 304)
 _ZIPPED = ("gzip", "x-gzip", "deflate")
@@ -46,6 +48,9 @@ class Connection(asyncio.Protocol):
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._reply: asyncio.Future[Response] | None = None
+        self._waiting: select.poll | None = None
+        self._until = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
         self._received = bytearray()
         self._begin_anew()
 
@@ -63,22 +68,42 @@ class Connection(asyncio.Protocol):
         """
         if self._transport is None or self._transport.is_closing():
             return False
-        waiting = select.poll()
-        waiting.register(self._transport.get_extra_info("socket"), select.POLLIN)
-        return not waiting.poll(0)
+        if self._waiting is None:
+            self._waiting = select.poll()
+            self._waiting.register(self._transport.get_extra_info("socket"), select.POLLIN)
+        return not self._waiting.poll(0)
 
-    async def exchange(self, request: bytes) -> Response:
-        """Write the request and wait for its reply. Raises Broken (E2)."""
+    async def exchange(self, request: bytes, *, until: float) -> Response:
+        """Write the request and wait for its reply. Raises Broken (E2); TimeoutError at this time of the loop."""
         if self._transport is None or self._transport.is_closing():
             raise Broken("the server closed it before the request was sent")
-        self._reply = self._loop.create_future()
+        reply = self._reply = self._loop.create_future()
         self._transport.write(request)
+        self._expect_by(until)
         try:
-            return await self._reply
+            return await reply
         finally:
-            if not self._reply.done() or self._reply.cancelled():
+            if not reply.done() or reply.cancelled() or isinstance(reply.exception(), TimeoutError):
                 self.abort()
             self._reply = None
+
+    def _expect_by(self, until: float) -> None:
+        """Have the reply be late at this time. The timer outlives the exchange: most replies come minutes before their
+        time-out, and one timer serves all that the connection has until then."""
+        self._until = until
+        if self._alarm is None or until < self._alarm.when():
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm = self._loop.call_at(until, self._look_at_the_time)
+
+    def _look_at_the_time(self) -> None:
+        self._alarm = None
+        if self._reply is None or self._reply.done():
+            return
+        if self._loop.time() < self._until:
+            self._expect_by(self._until)
+        else:
+            self._reply.set_exception(TimeoutError())
 
     def abort(self) -> None:
         """Close at once, whatever was under way."""
@@ -107,6 +132,8 @@ class Connection(asyncio.Protocol):
                 self._finish()  # a body without a length ends with the connection
             else:
                 self._fail(Broken(str(exc) if exc else "the server closed it"))
+        if self._alarm is not None:
+            self._alarm.cancel()
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -145,9 +172,9 @@ class Connection(asyncio.Protocol):
             if len(self._received) > _LARGEST_HEAD:
                 raise Broken("its headers do not end")
             return False
-        first, *lines = bytes(self._received[:end]).split(b"\r\n")
+        head = self._received[:end].decode("latin-1")
         del self._received[: end + 4]
-        found = _STATUS.match(first)
+        found = _STATUS.match(head)
         if found is None:
             raise Broken("it does not speak HTTP/1.1")
         status = int(found[2])
@@ -156,14 +183,13 @@ class Connection(asyncio.Protocol):
                 raise Broken("it switched to another protocol")
             return True  # there is more to come before the reply
         self._status = status
-        for line in lines:
-            name, colon, value = line.partition(b":")
-            if not colon:
-                raise Broken("one of its headers has no value")
-            key, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
-            known = self._headers.get(key)
-            self._headers[key] = text if known is None else f"{known}, {text}"
-        return self._learn_length(is_old=found[1] == b"0")
+        lines = _HEADER.findall(head)
+        if len(lines) != head.count("\r\n"):
+            raise Broken("one of its headers has no value")
+        self._headers = {name.lower(): value for name, value in lines}
+        if len(self._headers) != len(lines):
+            self._headers = _joined(lines)
+        return self._learn_length(is_old=found[1] == "0")
 
     def _learn_length(self, *, is_old: bool) -> bool:
         """How the body ends, and what becomes of the connection then."""
@@ -250,6 +276,15 @@ class Connection(asyncio.Protocol):
     def _is_sending(self) -> bool:
         """Whether a part of the request is still here; the rest would be read as the beginning of the next one."""
         return self._transport is not None and self._transport.get_write_buffer_size() > 0
+
+
+def _joined(lines: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers of which some come more than once."""
+    headers: dict[str, str] = {}
+    for name, value in lines:
+        known = headers.get(name.lower())
+        headers[name.lower()] = value if known is None else f"{known}, {value}"
+    return headers
 
 
 def _unzipped(body: bytes, encoding: str) -> bytes:

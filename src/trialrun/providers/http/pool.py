@@ -38,6 +38,13 @@ class Pool:
         self._names = Names()
         self._tls: ssl.SSLContext | None = None
 
+    def take_kept(self, origin: Origin) -> Connection | None:
+        """A connection that is there already, if one more may be in use; without waiting for anything."""
+        if self._used >= self._most or (connection := self._kept(origin)) is None:
+            return None
+        self._used += 1
+        return connection
+
     async def take(self, origin: Origin, *, timeout_s: float) -> Connection:
         """A connection for one exchange, to be given back whatever becomes of it. Raises NoConnection."""
         await self._turn()
