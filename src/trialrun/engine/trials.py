@@ -30,9 +30,9 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
     lab = StudyLab(sitting)
     limit_s = sitting.limits.trial_timeout_s
     # Not in a TaskGroup: one that waits for a procedure which swallows its cancellation would wait for ever.
-    task = asyncio.create_task(_procedure(procedure, sitting.trial, lab), name=sitting.trial.id)  # noqa: TID251
+    task = asyncio.create_task(_procedure(procedure, sitting.trial, lab))  # noqa: TID251
     try:
-        await asyncio.wait({task}, timeout=limit_s)
+        await _until_done(task, limit_s)
     except asyncio.CancelledError:
         await _end(task, sitting)
         raise
@@ -43,6 +43,24 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
     if not left:
         reason += f", and its procedure did not stop within {GRACE_S:.0f} s of being cancelled"
     return f.TimedOut(scope="trial", limit_s=limit_s or 0.0, reason=reason)
+
+
+async def _until_done(task: "asyncio.Task[Outcome]", limit_s: float | None) -> None:
+    """Wait for the task, at most so long, without becoming a part of it: `asyncio.wait` at a third of the cost."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    task.add_done_callback(lambda _: _set(over))
+    late = None if limit_s is None else loop.call_later(limit_s, _set, over)
+    try:
+        await over
+    finally:
+        if late is not None:
+            late.cancel()
+
+
+def _set(over: "asyncio.Future[None]") -> None:
+    if not over.done():
+        over.set_result(None)
 
 
 async def _procedure(procedure: Procedure, trial: Trial, lab: StudyLab) -> Outcome:
@@ -103,19 +121,10 @@ def _failed(boundary: e.Boundary, error: str, reason: str, at: str = "") -> f.Fa
 
 
 def outcome_of(returned: object) -> Outcome:
-    """What a procedure may return: an Outcome, a mapping of values, or nothing."""
-    match returned:
-        case None:
-            return Outcome()
-        case Outcome():
-            outcome = returned
-        case Mapping():
-            outcome = Outcome(values={str(name): value for name, value in returned.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        case _:
-            raise e.ProcedureError(
-                f"the procedure returned a {type(returned).__name__}",
-                fix="return an Outcome, a dict, or nothing",
-            )
+    """What a procedure may return: an Outcome, a mapping of values, or nothing; with values that are plain data."""
+    outcome = _as_outcome(returned)
+    if outcome.values == {}:
+        return outcome
     try:
         values = msgspec.json.decode(msgspec.json.encode(dict(outcome.values)), type=dict[str, object])
     except (TypeError, ValueError) as error:
@@ -125,6 +134,21 @@ def outcome_of(returned: object) -> Outcome:
     return Outcome(values=values, end_reason=outcome.end_reason)
 
 
+def _as_outcome(returned: object) -> Outcome:
+    match returned:
+        case None:
+            return Outcome()
+        case Outcome():
+            return returned
+        case Mapping():
+            return Outcome(values={str(name): value for name, value in returned.items()})  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _:
+            raise e.ProcedureError(
+                f"the procedure returned a {type(returned).__name__}",
+                fix="return an Outcome, a dict, or nothing",
+            )
+
+
 class Plain:
     """A plain async function as a Procedure."""
 
@@ -132,4 +156,4 @@ class Plain:
         self._function = function
 
     async def run(self, trial: Trial, lab: object) -> Outcome:
-        return outcome_of(await self._function(trial, lab))
+        return _as_outcome(await self._function(trial, lab))
