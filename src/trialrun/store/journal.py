@@ -80,6 +80,8 @@ class SqliteJournal:
         """Trials that are open, or whose row is on its way. Everything else is read from the table."""
         self._lagging: set[str] = set()
         """Of these, the ones whose row says so."""
+        self._unborn: set[str] = set()
+        """Trials that were looked for and have no row, so need not be looked for when their first fact comes."""
         self._fresh: set[str] = set()
         self._known: set[str] = set()
         self._pending = Batch()
@@ -132,6 +134,9 @@ class SqliteJournal:
         if trial and facts:
             changes = tuple(cast("Sequence[TrialFact]", facts))
             state = self._states.pop(trial, None)
+            if state is None and trial in self._unborn:
+                self._unborn.discard(trial)
+                state = TrialState(id=trial)
             if state is None:
                 pending.arrivals.append((trial, at, changes))
             else:
@@ -218,6 +223,9 @@ class SqliteJournal:
         if rest:
             with self._reading.told():
                 found.update((state.id, state) for state in queries.states(self._reading, rest))
+            if len(self._unborn) > _IN_MEMORY:
+                self._unborn.clear()
+            self._unborn.update(trial for trial in rest if trial not in found)
         return found
 
     async def with_status(self, *statuses: str) -> AsyncIterator[TrialState]:

@@ -277,6 +277,17 @@ class JournalContract(ABC):
         assert list(await journal.states(["t0", "t1", "t2"])) == ["t1"]
         assert await journal.states([]) == {}
 
+    async def test_a_trial_that_was_looked_for_too_early_is_followed_like_any_other(
+        self, journal: Journal
+    ) -> None:
+        assert await journal.states(["t1", "t2"]) == {}
+        await write(journal, "t1", started(), finished(score=1))
+        assert (await journal.states(["t1"]))["t1"].status == "done"
+        await write(journal, "t1", f.Superseded(reason="the plan changed"))
+        await write(journal, "t1", started())
+        state = (await journal.states(["t1", "t2"]))["t1"]
+        assert (state.status, state.generation) == ("running", 1), "what it was before counts"
+
     async def test_a_state_follows_its_trial_through_every_ending(self, journal: Journal) -> None:
         steps: list[tuple[f.TrialFact, str]] = [
             (started(), "running"),
