@@ -61,13 +61,18 @@ class TrialState:
         return self.status in ENDED
 
     def apply(self, fact: f.TrialFact, at: float) -> None:
-        """Take one more fact of this trial into account."""
+        """Take one more fact of this trial into account. Those of every trial are looked at first."""
         match fact:
             case f.Held():
                 self._leave()
                 self.holds[fact.at, fact.attempt] = fact.ceiling_usd or _ZERO
             case f.Settled():
                 self._settle(fact)
+            case f.Started():
+                self._start(fact, at)
+            case f.Finished():
+                self.values, self.end_reason = fact.values, fact.end_reason
+                self._end("done", at)
             case f.Charged():
                 self._charge(fact)
             case f.Released():
@@ -81,8 +86,6 @@ class TrialState:
                 self._answer(fact)
             case f.TurnBegan():
                 self.turns = max(self.turns, fact.turn)
-            case f.Started():
-                self._start(fact, at)
             case f.Forked() | f.Judges():
                 self._come_from(fact)
             case f.Superseded():
@@ -92,9 +95,6 @@ class TrialState:
             case f.Waiting():
                 self.status = "parked"
                 self.waiting_for = fact.waiting_for
-            case f.Finished():
-                self.values, self.end_reason = fact.values, fact.end_reason
-                self._end("done", at)
             case f.Failed():
                 self.boundary = fact.boundary
                 self._end("failed", at, fact.reason)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from trialrun.providers.http.addresses import Origin
-from trialrun.providers.http.exchange import Connection
+from trialrun.providers.http.exchange import READ_BYTES, Connection
 
 CONNECT_TIMEOUT_S = 15.0
 IDLE_S = 4.0
@@ -36,6 +36,7 @@ class Pool:
         self._all: set[Connection] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._names = Names()
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._tls: ssl.SSLContext | None = None
 
     def take_kept(self, origin: Origin) -> Connection | None:
@@ -124,7 +125,7 @@ class Pool:
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S / len(addresses)):
                     _, connection = await self._loop.create_connection(
-                        Connection, address, origin.port, **tls
+                        partial(Connection, self._buffer), address, origin.port, **tls
                     )
             except OSError as error:
                 trouble = error
