@@ -63,11 +63,14 @@ def _set(over: "asyncio.Future[None]") -> None:
 
 async def _procedure(
     procedure: Procedure, trial: Trial, lab: StudyLab, over: "asyncio.Future[None]"
-) -> Outcome:
+) -> Outcome | e.Parked:
     """What the procedure returns. Says that it is over in its last step, whatever comes of it."""
     try:
         outcome = outcome_of(await procedure.run(trial, lab))
         lab.take_measures()
+    except e.Parked as parked:
+        # As a value and without its frames, which hold the task: what waits must go, and the collector comes seldom.
+        return parked.with_traceback(None)
     except (*PASSING, Exception):
         raise
     except BaseException as error:
@@ -77,7 +80,7 @@ async def _procedure(
     return outcome
 
 
-async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
+async def _end(task: "asyncio.Task[Outcome | e.Parked]", sitting: Sitting) -> bool:
     """Close the lab to the procedure, cancel it, and give it a moment to leave."""
     sitting.is_revoked = True
     task.cancel()
@@ -87,17 +90,17 @@ async def _end(task: "asyncio.Task[Outcome]", sitting: Sitting) -> bool:
     return task.done()
 
 
-def _ending(task: "asyncio.Task[Outcome]", sitting: Sitting) -> f.TrialFact | None:
+def _ending(task: "asyncio.Task[Outcome | e.Parked]", sitting: Sitting) -> f.TrialFact | None:
     raised = asyncio.CancelledError() if task.cancelled() else task.exception()
     # A procedure with a broad `except` may have swallowed the stop and gone on without the answer.
     error = sitting.stop or raised
     if error is None:
         outcome = task.result()
+        if isinstance(outcome, e.Parked):
+            return f.Waiting(waiting_for=outcome.waiting_for)
         return f.Finished(values=dict(outcome.values), end_reason=outcome.end_reason)
     if isinstance(error, e.StudyStop | e.StoreError):
         return _stopped(error)
-    if isinstance(error, e.Parked):
-        return f.Waiting(waiting_for=error.waiting_for)
     if isinstance(error, e.Drained):
         return None
     if isinstance(error, e.TrialTimeout):
