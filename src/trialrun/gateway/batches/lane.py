@@ -32,6 +32,8 @@ from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.pausing import pause
 
 _ZERO = Decimal(0)
+_CALLS_A_COMMIT = 256
+"""So many calls are put down before the disk has to follow. Nobody else waits for it, and memory would hold them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +81,8 @@ class BatchLane:
         self._taken_ids: set[str] = set()
         """Of all packs that were ever built."""
         self._carried = 0
+        self._not_durable = 0
+        """Calls that were put down since somebody waited for the disk."""
         self._news = Event()
         self._stopping = Event()
         self._deadline = Deadline(parts.settings, parts.clock, self._tell_deadline)
@@ -136,6 +140,9 @@ class BatchLane:
         self, call: Call, *, attempts_before: int, delta: f.RequestDelta, texts: Mapping[str, str | bytes]
     ) -> Answer:
         """Put the call down and unwind its trial; the reply is in the journal when the trial is replayed."""
+        if self._not_durable >= _CALLS_A_COMMIT:
+            await self._parts.journal.commit()
+            self._not_durable = 0
         if any(call.address == at for at, _ in self._out.get(call.trial, ())):
             raise e.Parked(BATCH)
         is_late = self._parts.takes_new and self._deadline.is_past
@@ -187,6 +194,7 @@ class BatchLane:
         )
         parts.journal.append(call.trial, [held], texts if attempt == 1 else None)
         self._await(call.trial, call.address, attempt)
+        self._not_durable += 1
         self._news.set()
 
     # --- as the engine sees it --------------------------------------------------------------------------------------
