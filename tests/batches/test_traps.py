@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -286,9 +286,9 @@ async def test_a_trial_that_is_woken_for_nothing_says_nothing_twice(
 ):
     """Whoever is woken too often is replayed from what it said a moment ago, durable or not."""
     run_lane, append = BatchLane.run, SqliteJournal.append
-    wakes: list[Callable[[Sequence[str]], None]] = []
+    wakes: list[Callable[[Iterable[str]], None]] = []
 
-    async def known(self: BatchLane, wake: Callable[[Sequence[str]], None]) -> None:
+    async def known(self: BatchLane, wake: Callable[[Iterable[str]], None]) -> None:
         wakes.append(wake)
         await run_lane(self, wake)
 

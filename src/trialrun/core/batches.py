@@ -51,9 +51,13 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.trial}/{self.at}"
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """The attempt, as facts name it."""
-        return self.trial, self.at, self.attempt
+    def key(self) -> str:
+        return attempt_key(self.trial, self.at, self.attempt)
+
+
+def attempt_key(trial: str, at: str, attempt: int) -> str:
+    """One name for an attempt of a call."""
+    return f"{trial}/{at}#{attempt}"
 
 
 class PackFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +211,20 @@ class Spool(Protocol):
     def discard(self) -> None: ...
 
 
+class Directory(Protocol):
+    """The rows of a sealed pack by number, from 0, and by id. They stay on disk: there may be fifty thousand."""
+
+    def __len__(self) -> int: ...
+
+    def number_of(self, id_: str) -> int | None:
+        """Which row has this id; None for a foreign one."""
+        ...
+
+    def row(self, number: int) -> Row: ...
+
+    def close(self) -> None: ...
+
+
 class PackStore(Protocol):
     """Where the files of packs are: in the study's folder, so that they travel with it."""
 
@@ -220,6 +238,10 @@ class PackStore(Protocol):
 
     def rows(self, id_: str) -> Iterator[Row]:
         """Whose each request is, in the order of the file."""
+        ...
+
+    def directory(self, id_: str) -> Directory:
+        """The same, to be looked up. The caller closes it."""
         ...
 
     def forms(self, id_: str) -> Sequence[Form]:

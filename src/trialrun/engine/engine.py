@@ -8,11 +8,12 @@ E4. No trial begins beside others for whose ends the money is needed. Alone, one
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
 
 from trialrun.core import errors as e
 from trialrun.core import facts as f
+from trialrun.core.marks import Marks
 from trialrun.core.ports import Command
 from trialrun.core.state import BATCH, TrialState
 from trialrun.core.study import Trial
@@ -35,17 +36,19 @@ class Run:
         self._parts = parts
         self._seating = Seating(parts, self.progress, first_place=first_place)
         self._ready: deque[Slot] = deque()
-        self._woken: deque[str] = deque()
-        """Trials that were parked and may go on, by id: there may be very many."""
+        self._woken: deque[Iterator[str]] = deque()
+        """Trials that were parked and may go on, by id, as they are wanted: there may be very many."""
         self._busy: set[str] = set()
         """Trials that are open or about to be: what comes for them meanwhile must not open them twice."""
         self._behind: set[str] = set()
         """Of these, the ones for which the slow lane brought something since they were opened."""
         self._closed: set[str] = set()
-        self._parked: set[str] = set()
+        self._parked = Marks()
         """Trials that wait, by id, of those that this run came by. All others are met in their place of the plan."""
+        self._looked_up: set[str] = set()
+        """Trials whose places come next, and whose states were read for it."""
         self._outdated: set[str] = set()
-        """Trials for which something came before their place, and after their states were read for it."""
+        """Of these, the ones for which something came since."""
         self._answers: set[tuple[str, str]] = set()
         """Questions that people answered during this run, by trial and address."""
         self._draining = False
@@ -133,14 +136,18 @@ class Run:
 
     async def _reopen_some(self) -> None:
         """Make slots of the next trials that may go on."""
-        ids = [self._woken.popleft() for _ in range(min(_CHUNK, len(self._woken)))]
+        ids = list(dict.fromkeys(islice(self._woken[0], _CHUNK)))
+        if not ids:
+            self._woken.popleft()
+            return
         known = await self._parts.journal.states(ids)
         for id_ in ids:
             state = known.get(id_)
             if state is None or state.is_ended or id_ in self._busy or _waits_for_a_person(state):
                 continue
             if id_ not in self._parked and not state.forked_from:
-                self._outdated.add(id_)
+                if id_ in self._looked_up:
+                    self._outdated.add(id_)
                 continue
             slot = await self._parts.reopen(state)
             if slot is not None:
@@ -152,6 +159,7 @@ class Run:
     async def _unfinished(self, slots: Iterator[Slot]) -> AsyncIterator[tuple[Slot, bool]]:
         while chunk := list(islice(slots, _CHUNK)):
             self._outdated.clear()
+            self._looked_up = {slot.trial.id for slot in chunk}
             known = await self._parts.journal.states([slot.trial.id for slot in chunk])
             for slot in chunk:
                 if slot.trial.id in self._outdated:
@@ -170,7 +178,7 @@ class Run:
         """Whether it ended, or waits for something that will wake it."""
         slow = self._parts.slow
         if state.status == "parked" and state.waiting_for == BATCH:
-            return slow is not None and slow.waits_for(state.id)
+            return slow is not None and slow.waits_for(state)
         return state.is_ended or state.status == "parked"
 
     def _count_earlier(self, trial: Trial, state: TrialState) -> None:
@@ -285,9 +293,9 @@ class Run:
             except (e.StudyStop, e.StoreError) as stop:
                 self._stop(stop)
 
-    def _wake_up(self, trials: Sequence[str]) -> None:
+    def _wake_up(self, trials: Iterable[str]) -> None:
         """These were parked, and something came for them; or, with none, the slow lane has other news."""
-        self._woken.extend(trials)
+        self._woken.append(iter(trials))
         self._behind.update(self._busy.intersection(trials))
         self._news.set()
 

@@ -1,7 +1,7 @@
 """What a run is made of, and what it counts. The engine works on these; `app` puts them together."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol
@@ -59,7 +59,7 @@ class SlowLane(Protocol):
         """Whether something is under way that this run stays for."""
         ...
 
-    def waits_for(self, trial: str) -> bool:
+    def waits_for(self, state: TrialState) -> bool:
         """Whether something is out for this trial."""
         ...
 
@@ -71,8 +71,11 @@ class SlowLane(Protocol):
         """No trial can go on by itself: what waits for company leaves now."""
         ...
 
-    async def run(self, wake: Callable[[Sequence[str]], None]) -> None:
-        """Carry what is out, and tell which trials may go on. Ends when it is cancelled."""
+    async def run(self, wake: Callable[[Iterable[str]], None]) -> None:
+        """Carry what is out, and tell which trials may go on: names that can be gone through more than once.
+
+        Ends when it is cancelled.
+        """
         ...
 
     async def rest(self, *, is_patient: bool) -> None:

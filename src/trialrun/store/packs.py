@@ -13,14 +13,15 @@ from typing import BinaryIO
 
 import msgspec
 
-from trialrun.core.batches import Form, PackFile, Row, Spool
+from trialrun.core.batches import Directory, Form, PackFile, Row, Spool
 from trialrun.core.errors import StoreError
+from trialrun.store.directory import FileDirectory
 from trialrun.store.failures import store_error
 
 FOLDER = "batches"
 REQUESTS, ROWS, FORMS = "requests.jsonl", "rows.jsonl", "forms.jsonl"
 _OPEN = ".open-"
-_BUFFER = 1 << 20
+_BUFFER = 1 << 18
 
 _encode = msgspec.json.Encoder().encode
 _row = msgspec.json.Decoder(Row).decode
@@ -53,6 +54,14 @@ class FilePacks:
     def rows(self, id_: str) -> Iterator[Row]:
         """Whose each request is, in the order of the file."""
         return (_row(line) for line in self._lines(id_, ROWS))
+
+    def directory(self, id_: str) -> Directory:
+        """The same, to be looked up. The caller closes it."""
+        path = self._folder / id_ / ROWS
+        try:
+            return FileDirectory(path)
+        except FileNotFoundError as error:
+            raise _is_away(id_, path) from error
 
     def forms(self, id_: str) -> list[Form]:
         """What reading the replies needs of the requests, by number."""
@@ -106,11 +115,7 @@ class FilePacks:
             with path.open("rb", buffering=_BUFFER) as file:
                 yield from file
         except FileNotFoundError as error:
-            raise StoreError(
-                f"`{name}` of the batch {id_} is not there",
-                where=str(path),
-                fix="put the folder `batches` of the study back, as it was copied or moved without it",
-            ) from error
+            raise _is_away(id_, path) from error
 
 
 class FileSpool:
@@ -178,6 +183,14 @@ class FileSpool:
 
     def _opened(self, name: str) -> BinaryIO:
         return (self._folder / name).open("wb", buffering=_BUFFER)
+
+
+def _is_away(id_: str, path: Path) -> StoreError:
+    return StoreError(
+        f"`{path.name}` of the batch {id_} is not there",
+        where=str(path),
+        fix="put the folder `batches` of the study back, as it was copied or moved without it",
+    )
 
 
 def _hasher() -> "hashlib.blake2b":

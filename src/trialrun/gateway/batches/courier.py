@@ -304,13 +304,13 @@ class Courier:
             await pause(self._clock, self._office.settings.poll_s, self._office.stopping)
 
     async def _has_our_ids(self, batch: str, look: Look) -> bool:
-        ids = {row.id for row in self._office.till.packs.rows(self.pack.id)}
         for result in look.results:
             try:
                 first = await self._insist("read its results", lambda r=result: self._first_line(batch, r))
             except e.RequestRefused:
                 return False  # they are deleted, or not for us
-            return self._route.read(first).id in ids
+            id_ = self._route.read(first).id
+            return any(row.id == id_ for row in self._office.till.packs.rows(self.pack.id))
         return False
 
     async def _first_line(self, batch: str, result: str) -> bytes:

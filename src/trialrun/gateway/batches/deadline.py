@@ -4,6 +4,7 @@ A run that continues counts on: what is out belongs to the same wait, and so doe
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from trialrun.core.batches import PackStore
 from trialrun.core.packs import Pack
@@ -13,6 +14,7 @@ from trialrun.core.study import Batching
 REASON = "the deadline has passed"
 _PAUSE_S = 600.0
 """So long nothing may have been out, and it is still one wait."""
+_ROWS_AT_ONCE = 500
 
 
 class Deadline:
@@ -46,9 +48,10 @@ class Deadline:
         for pack in packs:
             if pack.is_open or not pack.is_cancelled:
                 continue
-            trials = list({row.trial for row in files.rows(pack.id)})
-            states = await journal.states(trials)
-            self._is_over |= any(not state.is_ended for state in states.values())
+            rows = files.rows(pack.id)
+            while not self._is_over and (some := list(islice(rows, _ROWS_AT_ONCE))):
+                states = await journal.states([row.trial for row in some])
+                self._is_over = any(not state.is_ended for state in states.values())
 
     @property
     def left_s(self) -> float:

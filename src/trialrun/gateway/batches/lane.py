@@ -7,7 +7,7 @@ L3. What is out is collected by every run of the study, whatever lane its new ca
 """
 
 from asyncio import Event, TaskGroup, to_thread
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,18 +15,19 @@ from decimal import Decimal
 from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
-from trialrun.core.batches import BatchRoute, PackFile, PackStore
+from trialrun.core.batches import BatchRoute, PackFile, PackStore, attempt_key
 from trialrun.core.calls import Call
+from trialrun.core.marks import Marks
 from trialrun.core.packs import UNSENT, Pack, pack_id, pack_of, packs_in
 from trialrun.core.ports import Answer, Clock, Journal, PriceBook
-from trialrun.core.state import BATCH
+from trialrun.core.state import BATCH, TrialState
 from trialrun.core.study import Batching, Limits
 from trialrun.gateway.batches.courier import Courier, Office
 from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
 from trialrun.gateway.batches.telling import bug_in, late_line, line_of, lines_of
-from trialrun.gateway.batches.unpacking import Attempt, Till, Unpacked, dissolve, ended_since_built
+from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since_built
 from trialrun.gateway.batches.waiting_room import WaitingRoom
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.pausing import pause
@@ -57,24 +58,20 @@ class LaneParts:
     """Whether new calls travel in batches; if not, only what is out is collected."""
 
 
-Place = tuple[str, int]
-"""Address and number of an attempt of a trial."""
-
-
 class BatchLane:
     """Puts calls into packs, and carries the packs."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._parts = parts
         self._purse = parts.gateway.purse
-        self._out: dict[str, tuple[Place, ...]] = {}
-        """Trials with calls that wait here, and where: a call may be out a second time, when the first is in doubt."""
+        self._out = Marks()
+        """Attempts that wait here, by key: a call may be out a second time, when the first is in doubt."""
         self._short: dict[str, None] = {}
         """Trials that wait for money which packs that are out hold."""
-        self._later: set[str] = set()
+        self._later = Marks()
         """Trials whose calls are left for a later run."""
-        self._lost: set[Attempt] = set()
-        """Attempts that are out, and of which nothing comes in this run."""
+        self._lost = Marks()
+        """Attempts, by key, that are out, and of which nothing comes in this run."""
         self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
         self._departing: list[Load] = []
         self._packs: dict[str, Pack] = {}
@@ -89,7 +86,7 @@ class BatchLane:
         self._room = WaitingRoom(
             parts.settings, parts.clock, self._stopping, self._deadline, is_detached=parts.is_detached
         )
-        self._wake: Callable[[Sequence[str]], None] = lambda _trials: None
+        self._wake: Callable[[Iterable[str]], None] = lambda _trials: None
         self._is_over = False
         self._is_resting = False
         self._stop: e.StudyStop | e.StoreError | None = None
@@ -112,7 +109,7 @@ class BatchLane:
                     continue
                 if row.key not in ended.in_doubt:
                     self._purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
-                self._await(row.trial, row.at, row.attempt)
+                self._out.add(row.key)
             await carry_out(pack, till, clock=parts.clock, ended=ended)
             await self._dissolve_if_stale(pack)
             if not pack.is_open:
@@ -143,7 +140,8 @@ class BatchLane:
         if self._not_durable >= _CALLS_A_COMMIT:
             await self._parts.journal.commit()
             self._not_durable = 0
-        if any(call.address == at for at, _ in self._out.get(call.trial, ())):
+        # Also the number that comes next: it is free again in the journal before its pack is let go of here.
+        if any(self.has(call.trial, call.address, number) for number in range(1, attempts_before + 2)):
             raise e.Parked(BATCH)
         is_late = self._parts.takes_new and self._deadline.is_past
         if self._goes_live:
@@ -193,7 +191,7 @@ class BatchLane:
             lane="batch",
         )
         parts.journal.append(call.trial, [held], texts if attempt == 1 else None)
-        self._await(call.trial, call.address, attempt)
+        self._out.add(attempt_key(call.trial, call.address, attempt))
         self._not_durable += 1
         self._news.set()
 
@@ -203,20 +201,22 @@ class BatchLane:
     def is_busy(self) -> bool:
         return not self._is_over and bool(self._loads or self._departing or self._carried)
 
-    def waits_for(self, trial: str) -> bool:
-        return trial in self._out or trial in self._short or trial in self._later
+    def waits_for(self, state: TrialState) -> bool:
+        is_out = any(self.has(state.id, at, attempt) for at, attempt in state.holds)
+        return is_out or state.id in self._short or state.id in self._later
 
     def has(self, trial: str, at: str, attempt: int) -> bool:
-        return (at, attempt) in self._out.get(trial, ())
+        return attempt_key(trial, at, attempt) in self._out
 
     def is_coming(self, trial: str, at: str, attempt: int) -> bool:
         """Whether this attempt is out, and its end is waited for in this run."""
-        return self.has(trial, at, attempt) and (trial, at, attempt) not in self._lost
+        key = attempt_key(trial, at, attempt)
+        return key in self._out and key not in self._lost
 
     def nothing_else(self) -> None:
         self._loads.flush()
 
-    async def run(self, wake: Callable[[Sequence[str]], None]) -> None:
+    async def run(self, wake: Callable[[Iterable[str]], None]) -> None:
         """Carry packs until this is cancelled; an error that stops the study is raised when the couriers rest."""
         self._wake = wake
         try:
@@ -360,18 +360,17 @@ class BatchLane:
         self._parts.gateway.meter.batched += unpacked.counts["ok"] + unpacked.counts["unreadable"]
         """Everything that came is settled: wake whose it is, and say what is missing."""
         if unpacked.foreign:
-            example = unpacked.foreign[0][:80]
-            reason = f"its results have {len(unpacked.foreign)} ids that were never sent, such as `{example}`"
+            example = unpacked.example[:80]
+            reason = f"its results have {unpacked.foreign} ids that were never sent, such as `{example}`"
             await self._doubt(pack, reason, pack.requests)
             await self._stop_expecting(pack)
             return
         if unpacked.missing:
-            self._lost.update(row.key for row in unpacked.missing)
             reason = f"{len(unpacked.missing)} of its {pack.requests} calls are in no result"
             await self._doubt(pack, reason, len(unpacked.missing))
         else:
             await self._record(pack, p.PackClosed(pack=pack.id, counts=dict(unpacked.counts)))
-        self._release(pack, but={row.key for row in unpacked.missing})
+        self._release(pack, missing=unpacked.missing)
         if unpacked.stop is not None:
             raise unpacked.stop
 
@@ -407,23 +406,18 @@ class BatchLane:
         self._short.clear()
         return trials
 
-    def _await(self, trial: str, at: str, attempt: int) -> None:
-        self._out[trial] = (*self._out.get(trial, ()), (at, attempt))
+    def _release(self, pack: Pack, *, missing: Marks | None = None) -> None:
+        """The calls of this pack are not out any more: their trials go on, and those that waited for money.
 
-    def _release(self, pack: Pack, *, but: set[Attempt] | None = None) -> None:
-        """The calls of this pack are not out any more: their trials go on, and those that waited for money."""
-        trials: dict[str, None] = {}
+        What is missing stays out, and lost.
+        """
         for row in self._parts.packs.rows(pack.id):
-            if but and row.key in but:
-                continue
-            done = (row.at, row.attempt)
-            left = tuple(place for place in self._out.get(row.trial, ()) if place != done)
-            if left:
-                self._out[row.trial] = left
+            if missing and row.key in missing:
+                self._lost.add(row.key)
             else:
-                self._out.pop(row.trial, None)
-            trials[row.trial] = None
-        self._wake([*trials, *(trial for trial in self._no_longer_short() if trial not in trials)])
+                self._out.discard(row.key)
+        self._wake(_TrialsOf(pack.id, self._parts.packs, missing or Marks()))
+        self._wake(self._no_longer_short())
 
     def _till(self) -> Till:
         parts = self._parts
@@ -447,3 +441,19 @@ class BatchLane:
             tell=parts.tell,
             is_detached=parts.is_detached,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _TrialsOf:
+    """The trials of a pack to which something came, read from its file as they are woken."""
+
+    pack: str
+    packs: PackStore
+    missing: Marks
+
+    def __iter__(self) -> Iterator[str]:
+        last = ""
+        for row in self.packs.rows(self.pack):
+            if row.trial != last and row.key not in self.missing:
+                last = row.trial
+                yield last

@@ -1,7 +1,7 @@
 """Calls that wait for company. A load, one for each model, becomes a pack when it is full, or old, or all there is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 
 from trialrun.core.batches import BatchRoute, Form, PackStore, Row, Spool
@@ -26,13 +26,10 @@ class Load:
     began_at: float
     tokens: int = 0
     ceiling_usd: Decimal | None = Decimal(0)
-    rows: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """The calls in it, as trial and address."""
 
     def add(self, line: bytes, row: Row, tokens: int) -> None:
         self.spool.add(line, row)
         self.tokens += tokens
-        self.rows.append((row.trial, row.at))
         if row.ceiling_usd is None or self.ceiling_usd is None:
             self.ceiling_usd = None
         else:

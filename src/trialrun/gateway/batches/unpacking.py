@@ -10,15 +10,17 @@ U3. Order means nothing, ids everything. A foreign id means that these are not o
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
-from trialrun.core.batches import BatchRoute, PackStore, Result, Row
+from trialrun.core.batches import BatchRoute, Directory, PackStore, Result, Row, attempt_key
 from trialrun.core.calls import RawReply, Request
 from trialrun.core.facts import tag_of
+from trialrun.core.marks import Marks
 from trialrun.core.packs import Pack
 from trialrun.core.ports import Clock, Journal, PriceBook
 from trialrun.core.pricing import cost_usd
@@ -28,7 +30,8 @@ from trialrun.gateway.purse import Purse
 from trialrun.gateway.settling import metered, settlement_of
 
 _ZERO = Decimal(0)
-_LINES_A_COMMIT = 2000
+_LINES_A_COMMIT = 1000
+"""Enough to share a transaction, and few enough to lie in memory: their facts, texts and states."""
 _ENDINGS = tuple(
     tag_of(fact)
     for fact in (
@@ -47,8 +50,12 @@ class Unpacked:
     """What became of a pack's lines."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
-    missing: list[Row] = field(default_factory=list[Row])
-    foreign: list[str] = field(default_factory=list[str])
+    missing: Marks = field(default_factory=Marks)
+    """Attempts without a result, by key."""
+    foreign: int = 0
+    """How many ids are not ours, while nothing is unpacked for it."""
+    example: str = ""
+    """One of these."""
     stop: e.StudyStop | None = None
     """Why the study should not go on, found in a line or in too many equal ones."""
 
@@ -67,20 +74,17 @@ class Till:
 
 async def unpack(pack: Pack, route: BatchRoute, till: Till) -> Unpacked:
     """Settle every line of a fetched pack that has not been."""
-    return await _Unpacking(pack, route, till).run()
-
-
-Attempt = tuple[str, str, int]
-"""Trial, address and number."""
+    with closing(till.packs.directory(pack.id)) as rows:
+        return await _Unpacking(pack, rows, route, till).run()
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of attempts since a fact."""
+    """What became of attempts since a fact, by key."""
 
-    surely: set[Attempt] = field(default_factory=set[Attempt])
-    in_doubt: set[Attempt] = field(default_factory=set[Attempt])
-    charged: set[Attempt] = field(default_factory=set[Attempt])
+    surely: Marks = field(default_factory=Marks)
+    in_doubt: Marks = field(default_factory=Marks)
+    charged: Marks = field(default_factory=Marks)
     """Those that were billed once more."""
 
 
@@ -93,12 +97,13 @@ async def ended_since_built(pack: Pack, journal: Journal) -> Ended:
     async for entry in journal.since(pack.built_seq, *_ENDINGS):
         match entry.fact:
             case f.Settled() | f.Released() | f.Confirmed() as fact:
-                ended.surely.add((entry.trial, fact.at, fact.attempt))
-                ended.in_doubt.discard((entry.trial, fact.at, fact.attempt))
+                key = attempt_key(entry.trial, fact.at, fact.attempt)
+                ended.surely.add(key)
+                ended.in_doubt.discard(key)
             case f.Doubted() as fact:
-                ended.in_doubt.add((entry.trial, fact.at, fact.attempt))
+                ended.in_doubt.add(attempt_key(entry.trial, fact.at, fact.attempt))
             case f.Charged() as fact:
-                ended.charged.add((entry.trial, fact.at, fact.attempt))
+                ended.charged.add(attempt_key(entry.trial, fact.at, fact.attempt))
             case _:
                 pass
     return ended
@@ -136,14 +141,16 @@ async def dissolve(
 
 
 class _Unpacking:
-    def __init__(self, pack: Pack, route: BatchRoute, till: Till) -> None:
+    def __init__(self, pack: Pack, rows: Directory, route: BatchRoute, till: Till) -> None:
         self._pack = pack
+        self._rows = rows
         self._route = route
         self._till = till
         self._price: Price | None = till.prices.batch_price_of(pack.model)
         self._forms: list[Request] = [form.request for form in till.packs.forms(pack.id)]
-        self._rows: dict[str, Row] = {row.id: row for row in till.packs.rows(pack.id)}
-        self._seen: set[str] = set()
+        self._is_seen = bytearray(len(rows))
+        """By number: whether the row has had a result."""
+        self._seen = 0
         self._ended = Ended()
         self._unpacked = Unpacked()
         self._bug: e.KernelBug | None = None
@@ -152,7 +159,7 @@ class _Unpacking:
         unpacked = self._unpacked
         is_accepted = self._pack.decision is not None and self._pack.decision.decision == "accept"
         if not is_accepted:
-            unpacked.foreign = [id_ for id_ in self._ids() if id_ not in self._rows]
+            self._look_for_foreign()
             if unpacked.foreign:
                 return unpacked
         self._ended = await ended_since_built(self._pack, self._till.journal)
@@ -173,17 +180,23 @@ class _Unpacking:
                 if line.strip():
                     yield read(line)
 
-    def _ids(self) -> Iterator[str]:
-        return (result.id for result in self._results())
+    def _look_for_foreign(self) -> None:
+        number_of, unpacked = self._rows.number_of, self._unpacked
+        for result in self._results():
+            if number_of(result.id) is None:
+                unpacked.foreign += 1
+                unpacked.example = unpacked.example or result.id
 
     def _take(self, result: Result) -> None:
-        row = self._rows.get(result.id)
-        if row is None:
+        number = self._rows.number_of(result.id)
+        row = None if number is None else self._rows.row(number)
+        if number is None or row is None or row.id != result.id:
             self._unpacked.counts["foreign"] += 1
-        elif result.id in self._seen:
+        elif self._is_seen[number]:
             self._take_again(row, result)
         else:
-            self._seen.add(result.id)
+            self._is_seen[number] = True
+            self._seen += 1
             if row.key in self._ended.surely:
                 self._unpacked.counts["settled before"] += 1
                 return
@@ -259,15 +272,18 @@ class _Unpacking:
     def _miss(self) -> None:
         """Lines without a result: nobody knows whether they ran, unless the counts of a stopped batch say it."""
         look, has_all = self._pack.look, self._has_all_that_ran
-        for row in self._rows.values():
-            if row.id in self._seen or row.key in self._ended.surely:
+        for number, is_seen in enumerate(self._is_seen):
+            if is_seen:
+                continue
+            row = self._rows.row(number)
+            if row.key in self._ended.surely:
                 continue
             if look is not None and has_all:
                 if row.key in self._ended.in_doubt:
                     self._till.purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
                 self._release(row, Result(id=row.id, reason=f"the batch ended before it ran ({look.word})"))
                 continue
-            self._unpacked.missing.append(row)
+            self._unpacked.missing.add(row.key)
             self._unpacked.counts["missing"] += 1
             if row.key in self._ended.in_doubt:
                 continue
@@ -286,7 +302,7 @@ class _Unpacking:
         look = self._pack.look
         if look is None or not look.is_stopped or look.done is None or look.failed is None:
             return False
-        return len(self._seen) >= look.done + look.failed
+        return self._seen >= look.done + look.failed
 
     def _count_failure(self, reason: str) -> None:
         """Too many equal failures stop the study, but not the unpacking of what is paid."""
