@@ -60,7 +60,7 @@ class Batch:
         self.arrivals: list[Change] = []
         """What happened to those of them whose state was not in memory then."""
         self.visitors: dict[str, None] = {}
-        """Of these, the ones whose state was read from the table for it."""
+        """Of these, the ones that were parked until then: they come for one change, and are opened for it later."""
         self.retired: dict[str, None] = {}
         """Trials whose rows become exact with this batch; memory may forget them then."""
         self.rows: list[Cell] = []

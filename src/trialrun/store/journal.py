@@ -15,7 +15,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -315,7 +315,7 @@ class SqliteJournal:
         names = dict.fromkeys(trial for trial, _, _ in batch.arrivals)
         with self._reading.told():
             found = {state.id: state for state in queries.states(self._reading, names)}
-        batch.visitors.update(dict.fromkeys(found))
+        batch.visitors.update((state.id, None) for state in found.values() if state.status == "parked")
         for trial in names:
             self._states[trial] = found.get(trial) or TrialState(id=trial)
         for trial, at, facts in batch.arrivals:
@@ -324,11 +324,12 @@ class SqliteJournal:
 
     def _write_rows(self, batch: Batch) -> None:
         """A row is written when it becomes exact, and once when it begins to lag (J5)."""
-        crowded = len(self._states) - _IN_MEMORY
+        # Whoever rests, and comes for what a batch has brought, is gone again: its row is written once, not twice.
+        batch.retired.update((trial, None) for trial in batch.visitors if trial not in self._lagging)
+        crowded = len(self._states) - len(batch.retired) - _IN_MEMORY
         if crowded > 0:
-            # First who came for one change, as the results of a large batch do: their rows are written once, not twice.
-            passing = (trial for trial in batch.visitors if trial not in self._lagging)
-            batch.retired.update(dict.fromkeys(islice(chain(passing, self._states), crowded)))
+            resting = (trial for trial in self._states if trial not in batch.retired)
+            batch.retired.update(dict.fromkeys(islice(resting, crowded)))
         for trial in {**batch.trials, **batch.retired}:
             state = self._states[trial]
             if state.status not in _OPEN or trial in batch.retired:
