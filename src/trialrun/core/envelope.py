@@ -6,6 +6,7 @@ The split is exact: `close(open_(body, text), text)` gives the same bytes back, 
 import msgspec
 
 _HOLE = b"\x00text\x00"
+_FIRST_WORDS = 24
 
 
 def open_(body: bytes, text: str) -> bytes:
@@ -13,7 +14,10 @@ def open_(body: bytes, text: str) -> bytes:
     if len(text) < len(_HOLE):
         return body
     spelled = msgspec.json.encode(text)[1:-1]
-    start = body.find(spelled)
+    # Nearly always the first place with its first words is the one; to look for all of a long text takes longer.
+    start = body.find(spelled[:_FIRST_WORDS])
+    if not body.startswith(spelled, max(start, 0)):
+        start = body.find(spelled)
     if start < 0 or _HOLE in body:
         return body
     return body[:start] + _HOLE + body[start + len(spelled) :]

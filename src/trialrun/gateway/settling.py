@@ -69,8 +69,8 @@ def settlement_of(
     texts: dict[str, str | bytes] = {(raw_name := text_hash(stored)): stored}
     text_name = extras_name = ""
     if problem is None or problem.text is not None:
-        text_name = text_hash(parsed.text)
-        texts[text_name] = parsed.text
+        text = parsed.text.encode("utf-8", "surrogatepass")
+        texts[(text_name := text_hash(text))] = text
     if parsed.extras:
         extras = canonical(parsed.extras).decode()
         extras_name = text_hash(extras)

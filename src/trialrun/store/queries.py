@@ -104,7 +104,7 @@ def live(db: Database) -> bytes | None:
 
 def states(db: Database, trials: Iterable[str]) -> list[TrialState]:
     """Where these trials stand; those that never began are left out."""
-    return [state_at(db, row) for row in db.rows(_STATES, (_listed(trials),))]
+    return [state_at(db, row) for row in db.each(_STATES, (_listed(trials),))]
 
 
 def last_seq(db: Database) -> int:

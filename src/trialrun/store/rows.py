@@ -47,11 +47,15 @@ def pico(usd: Decimal) -> int:
 
 def pico_up(usd: Decimal) -> int:
     """Whole pico-USD, none less: for what is held."""
+    if not usd:
+        return 0
     return int(usd.scaleb(_PICO).to_integral_value(ROUND_CEILING))
 
 
 def usd(picos: int) -> Decimal:
     """The amount as a plain decimal, without trailing zeros."""
+    if not picos:
+        return _ZERO
     whole, rest = divmod(picos, _PICOS_PER_USD)
     return Decimal(picos).scaleb(-_PICO).normalize() if rest else Decimal(whole)
 
@@ -59,13 +63,14 @@ def usd(picos: int) -> Decimal:
 def row_of(state: TrialState, *, lags: bool) -> Row:
     """The row of this state, in the order of COLUMNS."""
     spent = pico(state.spent_usd)
+    is_whole = usd(spent) == state.spent_usd
     held = state.held_usd
     exact = _NO_EXACT
-    if held or state.holds or usd(spent) != state.spent_usd:
+    if held or state.holds or not is_whole:
         exact = _encode(
             _Exact(
                 holds=[(at, attempt, ceiling) for (at, attempt), ceiling in state.holds.items()],
-                spent=None if usd(spent) == state.spent_usd else state.spent_usd,
+                spent=None if is_whole else state.spent_usd,
                 lost=state.lost_holds_usd or None,
             )
         )

@@ -30,8 +30,8 @@ from trialrun.gateway.purse import Purse
 from trialrun.gateway.settling import metered, settlement_of
 
 _ZERO = Decimal(0)
-_LINES_A_COMMIT = 1000
-"""Enough to share a transaction, and few enough to lie in memory: their facts, texts and states."""
+_LINES_A_COMMIT = 2000
+"""Enough to share the pages of a transaction, and few enough for memory: each is 5 KB of facts, texts and state."""
 _ENDINGS = tuple(
     tag_of(fact)
     for fact in (
@@ -177,7 +177,7 @@ class _Unpacking:
         read = self._route.read
         for name, _, _ in self._pack.files:
             for line in self._till.packs.lines(self._pack.id, name):
-                if line.strip():
+                if not line.isspace():
                     yield read(line)
 
     def _look_for_foreign(self) -> None:
@@ -197,10 +197,11 @@ class _Unpacking:
         else:
             self._is_seen[number] = True
             self._seen += 1
-            if row.key in self._ended.surely:
+            key = row.key
+            if key in self._ended.surely:
                 self._unpacked.counts["settled before"] += 1
                 return
-            if row.key in self._ended.in_doubt:
+            if key in self._ended.in_doubt:
                 self._till.purse.ledger.expect(row.condition, row.trial, row.ceiling_usd or _ZERO)
             if result.raw is not None:
                 self._settle(row, result.raw)
