@@ -186,7 +186,7 @@ class Courier:
         """What the provider says now; if the batch has ended, its results are here afterwards."""
         pack = self.pack
         look = await self._ask("look at it", lambda: self._route.look(pack.batch))
-        if look != pack.look:
+        if pack.look is None or seen(pack.id, look) != seen(pack.id, pack.look):
             if look.phase == "unknown":
                 self._office.tell(
                     f"batch {pack.batch}: the provider says `{look.word}`, which nobody knows here; waiting"
