@@ -34,9 +34,9 @@ async def test_the_lane_writes_down_each_step_before_the_next(tmp_path: Path):
     plan = batch_plan(tmp_path)
     await run_batches(plan, route_of(clock, Course(looks=("queued", "running"))), clock)
     steps = [type(fact).__name__ for fact in facts(plan) if isinstance(fact, p.PackFact)]
-    assert steps[:10] == [
+    assert steps[:11] == [
         "PackBuilt", "PackIntended", "PackUploaded", "PackIntended", "PackCreated", "PackSeen", "PackSeen",
-        "PackSeen", "PackFetched", "PackClosed",
+        "PackSeen", "PackFetched", "PackBalanced", "PackClosed",
     ]  # fmt: skip
 
 

@@ -41,6 +41,27 @@ def test_a_study_ends_in_batches_with_the_ledger_that_the_provider_has(
     assert f"{emulator.book.billed_usd:.6f}" == f"{float(said.json['money']['spent_usd']):.6f}"
 
 
+def test_totals_that_differ_are_listed_and_the_doctor_has_a_note_of_them(
+    trialrun: Trialrun, batched: str, emulator: Emulator
+):
+    emulator.follow({"batches": {"running_s": 0.1}, "faults": [{"fault": "other_totals", "nth": [1]}]})
+    assert trialrun("run", batched, "--json").exit == Exit.DONE
+    first, *others = trialrun("batch", "list", batched, "--json").json["batches"]
+    assert first["totals"]["difference"] == {
+        "replies": -1,
+        "tokens_in": 1000,
+        "tokens_out": None,
+        "cost_usd": None,
+    }
+    assert first["totals"]["said"]["tokens_in"] == first["totals"]["settled"]["tokens_in"] + 1000
+    assert all(not any(other["totals"]["difference"].values()) for other in others)
+    assert "-1 reply, +1,000 input tokens" in re.sub(r"\s+", " ", trialrun("batch", "list", batched).out)
+    checks = trialrun("doctor", batched, "--json").json["checks"]
+    (note,) = [check for check in checks if check["name"].startswith("totals of batch")]
+    assert note["health"] == "note"
+    assert "+1,000 input tokens" in note["found"]
+
+
 def test_detached_and_collected(trialrun: Trialrun, batched: str, emulator: Emulator):
     assert trialrun("run", batched, "--detach").exit == Exit.PARKED
     codes = [trialrun("collect", batched).exit]

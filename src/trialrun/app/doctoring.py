@@ -16,6 +16,7 @@ from trialrun.app.packs import packs_of
 from trialrun.app.studies import Lane, load, models_of
 from trialrun.core import facts as f
 from trialrun.core.errors import TrialrunError, UsageError
+from trialrun.core.totals import spelled
 from trialrun.core.version import VERSION
 from trialrun.providers.local import missing_packages
 from trialrun.providers.registry import ENDPOINTS
@@ -144,11 +145,19 @@ def _check_of_money(folder: Path) -> Check:
 
 
 def _checks_of_batches(folder: Path) -> Iterator[Check]:
-    """Batches of which nobody knows what became: their calls wait for a person's word."""
+    """Batches of which nobody knows what became, so that their calls wait for a person's word; and those of which the
+    provider says that they come to something else than their results."""
     for pack in packs_of(folder):
         if pack.stage == "doubted" and pack.decision is None:
             fix = "`trialrun batch resolve STUDY BATCH --as ...` decides what to do about it"
             yield Check(name=f"batch {pack.batch or pack.id}", health="note", found=pack.reason, fix=fix)
+        if off := spelled(pack.off):
+            yield Check(
+                name=f"totals of batch {pack.batch or pack.id}",
+                health="note",
+                found=f"the provider says {off} beyond what its results come to",
+                fix="the ledger has what the results say; compare it with the provider's bill",
+            )
 
 
 def rebuild(folder: Path) -> list[inspection.Difference]:

@@ -14,6 +14,7 @@ import msgspec
 from trialrun.core.calls import Call, RawReply, Request
 from trialrun.core.errors import TrialrunError
 from trialrun.core.ports import Provider
+from trialrun.core.totals import Totals
 
 Phase = Literal["queued", "running", "finishing", "cancelling", "ended", "failed", "gone", "unknown"]
 """Where a batch stands, in one vocabulary for all providers. `ended`: read every line, whatever the provider calls it.
@@ -87,6 +88,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Why the batch as a whole was refused, with the number of the line where the provider gives it."""
     created_at: float | None = None
     expires_at: float | None = None
+    totals: Totals | None = None
+    """Once it has ended: what it comes to as a whole."""
     is_stopped: bool = False
     """Whether it ended before all of it ran, and writes no line for what did not: then `done` and `failed` tell whether
     the results are whole."""

@@ -1,7 +1,8 @@
 """What can happen to a pack of the batch lane, as data. Facts of the study, as a pack holds calls of many trials.
 
 They come in this order, each durable before the next step is taken: built, intended (upload), uploaded, intended
-(create), created, seen (as often as the provider says something new), fetched, closed. A doubt may come at any point
+(create), created, seen (as often as the provider says something new), fetched, balanced (where the provider says what
+the whole comes to), closed. A doubt may come at any point
 after an intent, and is followed by a person's decision.
 """
 
@@ -9,6 +10,8 @@ from decimal import Decimal
 from typing import Literal
 
 import msgspec
+
+from trialrun.core.totals import Totals
 
 PackStep = Literal["upload", "create", "cancel"]
 Decision = Literal["send_again", "unbilled", "adopt", "accept"]
@@ -74,12 +77,20 @@ class PackSeen(_PackFact, frozen=True, tag="pack_seen"):
     problems: tuple[str, ...] = ()
     expires_at: float | None = None
     is_stopped: bool = False
+    totals: Totals | None = None
 
 
 class PackFetched(_PackFact, frozen=True, tag="pack_fetched"):
     """All results are here, as they came: a file for each, with its digest and size."""
 
     files: tuple[tuple[str, str, int], ...]
+
+
+class PackBalanced(_PackFact, frozen=True, tag="pack_balanced"):
+    """All results were read: what the provider says that the batch comes to, and what its lines were settled at."""
+
+    said: Totals
+    settled: Totals
 
 
 class PackDoubted(_PackFact, frozen=True, tag="pack_doubted"):
@@ -110,6 +121,7 @@ PackFact = (
     | PackCreated
     | PackSeen
     | PackFetched
+    | PackBalanced
     | PackDoubted
     | PackDecided
     | PackClosed

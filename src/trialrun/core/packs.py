@@ -9,6 +9,7 @@ from trialrun.core import pack_facts as p
 from trialrun.core.batches import Look, Phase
 from trialrun.core.facts import Entry
 from trialrun.core.identity import digest
+from trialrun.core.totals import Totals, difference
 
 Stage = Literal["built", "uploading", "uploaded", "creating", "created", "fetched", "doubted", "closed"]
 UNSENT: tuple[Stage, ...] = ("built", "uploading", "uploaded")
@@ -42,6 +43,7 @@ class Pack:
     reason: str = ""
     look: Look | None = None
     files: tuple[tuple[str, str, int], ...] = ()
+    balance: p.PackBalanced | None = None
     built_seq: int = 0
     """The number of the fact that says that it is built; 0 if it was built in this process."""
     decision: p.PackDecided | None = None
@@ -51,6 +53,11 @@ class Pack:
     @property
     def is_open(self) -> bool:
         return self.stage != "closed"
+
+    @property
+    def off(self) -> Totals:
+        """What the provider's totals say beyond what was settled line by line; empty where they agree."""
+        return difference(self.balance.said, self.balance.settled) if self.balance else Totals()
 
     @property
     def is_out(self) -> bool:
@@ -78,6 +85,8 @@ class Pack:
                 self.look = look_of(fact)
             case p.PackFetched():
                 self.stage, self.files = "fetched", fact.files
+            case p.PackBalanced():
+                self.balance = fact
             case p.PackDoubted():
                 self.stage, self.reason = "doubted", fact.reason
             case p.PackDecided():
@@ -142,6 +151,7 @@ def look_of(fact: p.PackSeen) -> Look:
         problems=fact.problems,
         expires_at=fact.expires_at,
         is_stopped=fact.is_stopped,
+        totals=fact.totals,
     )
 
 
@@ -158,4 +168,5 @@ def seen(pack: str, look: Look) -> p.PackSeen:
         problems=look.problems,
         expires_at=look.expires_at,
         is_stopped=look.is_stopped,
+        totals=look.totals,
     )

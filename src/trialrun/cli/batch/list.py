@@ -22,9 +22,20 @@ def command(screen: Screen, *, study: Path) -> Shown:
     from trialrun.app.packs import packs_of
     from trialrun.app.studies import results_of
     from trialrun.cli.blocks import Column, Line, Table
+    from trialrun.core.totals import spelled
 
     screen.folder = results_of(study, lane="live")
     packs = packs_of(screen.folder)
+
+    def differs(pack: "Pack") -> str:
+        return spelled(pack.off)
+
+    def why(pack: "Pack") -> str:
+        return pack.reason
+
+    extra = [
+        (name, cell) for name, cell in (("totals differ by", differs), ("why", why)) if any(map(cell, packs))
+    ]
 
     def row(pack: "Pack") -> tuple[str, ...]:
         look = pack.look
@@ -32,17 +43,17 @@ def command(screen: Screen, *, study: Path) -> Shown:
             f"{look.done:,} of {pack.requests:,}" if look and look.done is not None else f"{pack.requests:,}"
         )
         word = look.word if look is not None and pack.stage == "created" else pack.stage
-        return pack.id, pack.model, word, done, _time(pack.built_at), pack.batch or "-", pack.reason
+        known = (pack.id, pack.model, word, done, _time(pack.built_at), pack.batch or "-")
+        return (*known, *(cell(pack) for _, cell in extra))
 
     columns = [
         Column(name) for name in ("batch", "model", "stands at", "calls", "built (UTC)", "provider's id")
     ]
-    if any(pack.reason for pack in packs):
-        columns.append(Column("why", is_prose=True))
+    columns += [Column(name, is_prose=True) for name, _ in extra]
     return Shown(
         data={"folder": str(screen.folder), "batches": [_data(pack) for pack in packs]},
         blocks=lambda: (
-            [Table(columns, [row(pack)[: len(columns)] for pack in packs])]
+            [Table(columns, [row(pack) for pack in packs])]
             if packs
             else [Line("the study has made no batches")]
         ),
@@ -65,8 +76,17 @@ def _data(pack: "Pack") -> dict[str, object]:
         "created_at": pack.created_at,
         "closed_at": pack.closed_at,
         "counts": pack.counts,
+        "totals": _totals(pack),
         "reason": pack.reason,
     }
+
+
+def _totals(pack: "Pack") -> dict[str, object] | None:
+    """What the provider says of the whole, what was settled, and by how much they differ; null if it says nothing."""
+    if pack.balance is None:
+        return None
+    three = {"said": pack.balance.said, "settled": pack.balance.settled, "difference": pack.off}
+    return {name: {key: getattr(each, key) for key in each.__struct_fields__} for name, each in three.items()}
 
 
 def _time(seconds: float) -> str:

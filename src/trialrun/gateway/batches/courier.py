@@ -23,6 +23,8 @@ from trialrun.core.packs import UNSENT, Pack, seen
 from trialrun.core.ports import Clock
 from trialrun.core.retry import next_wait
 from trialrun.core.study import Batching
+from trialrun.core.totals import spelled
+from trialrun.gateway.batches.balance import balance_of, summed
 from trialrun.gateway.batches.deadline import REASON, Deadline
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, unpack
 from trialrun.gateway.pausing import pause
@@ -92,7 +94,7 @@ class Courier:
                     is_waiting = pack.stage == "doubted"
                 case _:
                     break
-        return await unpack(pack, self._route, self._office.till) if pack.stage == "fetched" else None
+        return await self._unpack() if pack.stage == "fetched" else None
 
     # --- there ------------------------------------------------------------------------------------------------------
 
@@ -255,6 +257,20 @@ class Courier:
                 where=pack.model,
                 fix=_MEND,
             )
+
+    async def _unpack(self) -> Unpacked:
+        """Settle the lines, and lay beside them what the provider says of the whole."""
+        till, settled = summed(self._office.till, self.pack)
+        unpacked = await unpack(self.pack, self._route, till)
+        balance = balance_of(self.pack, settled.totals)
+        if balance is not None and not unpacked.foreign:
+            await self._record(balance)
+            if off := spelled(self.pack.off):
+                self._office.tell(
+                    f"batch {self.pack.batch}: the provider's totals say {off} beyond what its results come to; "
+                    "`trialrun batch list` keeps it"
+                )
+        return unpacked
 
     # --- late, and in doubt -----------------------------------------------------------------------------------------
 

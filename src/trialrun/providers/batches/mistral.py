@@ -51,9 +51,9 @@ class MistralBatches(OpenAIBatches):
     def _query(self, size: int, after: str, number: int) -> str:
         return f"?page={number}&page_size={size}&order_by=-created"
 
-    def _page(self, raw: RawReply) -> tuple[list[Job], bool]:
+    def _page(self, raw: RawReply) -> tuple[list[Job], str]:
         data = self._answer(raw, _Page).data or []
-        return [job.common for job in data], bool(data)
+        return [job.common for job in data], data[-1].id if data else ""
 
 
 def hours_of(window: str) -> int:

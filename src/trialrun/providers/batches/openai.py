@@ -6,6 +6,7 @@ output file. What differs between servers is data, in an `Offer`.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -14,6 +15,7 @@ import msgspec
 from trialrun.core.batches import BatchLimits, Listed, Look, PackFile, Phase, Result
 from trialrun.core.calls import Call, RawReply
 from trialrun.core.errors import Unavailable
+from trialrun.core.totals import Totals
 from trialrun.providers.account import HttpAccount
 from trialrun.providers.batches.route import HttpRoute, phase_in, seconds, upload_timeout_s
 from trialrun.providers.http.uploads import multipart
@@ -54,7 +56,6 @@ OFFERS: Mapping[str, Offer] = MappingProxyType(
         "openai": OPENAI_OFFER,
         "openai-responses": OPENAI_OFFER,
         "groq": Offer(limits=BatchLimits(requests=50_000, size_bytes=100 * _MB)),
-        "xai": Offer(limits=BatchLimits(requests=50_000, size_bytes=200 * _MB), has_metadata=False),
         "deepinfra": OPENAI_OFFER,
     }
 )
@@ -128,7 +129,7 @@ class OpenAIBatches(HttpRoute):
 
     async def cancel(self, batch: str) -> None:
         with self._known(batch):
-            await self._account.request("POST", f"{self._url}{self.jobs_path}/{batch}/cancel", about=batch)
+            await self._account.request("POST", self._cancel_url(batch), about=batch)
 
     async def listed(self, *, most: int = 100) -> list[Listed]:
         return [
@@ -152,16 +153,19 @@ class OpenAIBatches(HttpRoute):
         after, left, number = "", most, 0
         while left > 0:
             query = self._query(min(left, _PAGE), after, number)
-            jobs, has_more = self._page(
+            jobs, after = self._page(
                 await self._account.request("GET", f"{self._url}{self.jobs_path}{query}")
             )
             for job in jobs[:left]:
                 yield job
-            if not has_more or not jobs:
+            if not after or not jobs:
                 return
-            after, left, number = jobs[-1].id, left - len(jobs), number + 1
+            left, number = left - len(jobs), number + 1
 
     # --- what a server may do in its own way ------------------------------------------------------------------------
+
+    def _cancel_url(self, batch: str) -> str:
+        return f"{self._url}{self.jobs_path}/{batch}/cancel"
 
     def _wish(self, pack: PackFile, input_: str) -> dict[str, object]:
         """The body of the request for a batch."""
@@ -180,13 +184,13 @@ class OpenAIBatches(HttpRoute):
         return self._answer(raw, Job)
 
     def _query(self, size: int, after: str, number: int) -> str:
-        """Asks for the page with this number, from 0; `after` is the last batch of the page before."""
+        """Asks for the page with this number, from 0; `after` is what the page before gave."""
         return f"?limit={size}" + (f"&after={after}" if after else "")
 
-    def _page(self, raw: RawReply) -> "tuple[list[Job], bool]":
-        """The batches of a page, and whether there are more."""
+    def _page(self, raw: RawReply) -> "tuple[list[Job], str]":
+        """The batches of a page, and what asks for the next one; empty if there is none."""
         page = self._answer(raw, _Page)
-        return page.data, page.has_more
+        return page.data, page.data[-1].id if page.has_more and page.data else ""
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -210,6 +214,7 @@ class OpenAIBatches(HttpRoute):
             problems=job.reasons,
             created_at=seconds(job.created_at),
             expires_at=seconds(job.expires_at),
+            totals=job.totals if phase == "ended" else None,
         )
 
     def _read(self, line: bytes) -> Result:
@@ -283,6 +288,9 @@ class Job(
     metadata: dict[str, object] | None = None
     created_at: float | str | None = None
     expires_at: float | str | None = None
+    usage: dict[str, object] | None = None
+    """The tokens of all requests; not every server that copies the shape fills it."""
+    cost_usd: Decimal | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -294,6 +302,15 @@ class Job(
     def total(self) -> int | None:
         """How many requests it has; while the file is looked through, the server counts none."""
         return (self.counts.total or None) if self.counts else None
+
+    @property
+    def totals(self) -> Totals | None:
+        """What the server says that all requests took. Nothing but zeros says nothing."""
+        usage = self.usage or {}
+        tokens_in, tokens_out = usage.get("input_tokens"), usage.get("output_tokens")
+        if isinstance(tokens_in, int) and isinstance(tokens_out, int) and (tokens_in or tokens_out):
+            return Totals(tokens_in=tokens_in, tokens_out=tokens_out, cost_usd=self.cost_usd)
+        return Totals(cost_usd=self.cost_usd) or None
 
     @property
     def pack(self) -> str:

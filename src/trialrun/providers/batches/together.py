@@ -72,9 +72,9 @@ class TogetherBatches(OpenAIBatches):
     def _query(self, size: int, after: str, number: int) -> str:
         return ""
 
-    def _page(self, raw: RawReply) -> tuple[list[Job], bool]:
+    def _page(self, raw: RawReply) -> tuple[list[Job], str]:
         jobs = [job.common for job in self._answer(raw, list[_Job])]
-        return sorted(jobs, key=lambda job: str(job.created_at or ""), reverse=True), False
+        return sorted(jobs, key=lambda job: str(job.created_at or ""), reverse=True), ""
 
 
 class _Known(msgspec.Struct):

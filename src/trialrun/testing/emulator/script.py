@@ -55,6 +55,7 @@ BatchFault = Literal[
     "paused",
     "odd_state",
     "no_counts",
+    "other_totals",
     "gone",
 ]
 """A whole batch goes another way than it should."""

@@ -139,8 +139,8 @@ def _counts(job: Job, stands: Standing) -> Json:
     never_ran = total - job.done
     return {
         "processing": 0 if has_ended else total,
-        "succeeded": job.succeeded if has_ended else 0,
-        "errored": job.failed if has_ended else 0,
+        "succeeded": job.told_counts[0] if has_ended else 0,
+        "errored": job.told_counts[1] if has_ended else 0,
         "canceled": never_ran if stands.ending == "cancelled" else 0,
         "expired": never_ran if stands.ending == "expired" else 0,
     }

@@ -161,8 +161,8 @@ def _stats(job: Job, stands: Standing) -> Json | None:
     pending = len(job.lines) - job.done if stands.phase != "ended" else 0
     counts = {
         "requestCount": len(job.lines),
-        "successfulRequestCount": job.succeeded,
-        "failedRequestCount": job.failed,
+        "successfulRequestCount": job.told_counts[0],
+        "failedRequestCount": job.told_counts[1],
         "pendingRequestCount": pending,
     }
     return {name: str(count) for name, count in counts.items() if count}

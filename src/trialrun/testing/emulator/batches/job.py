@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 from trialrun.testing.emulator.batches.course import Course, Standing, standing
@@ -46,6 +47,8 @@ class Job:
     failed: int = 0
     usage: dict[str, int] = field(default_factory=dict[str, int])
     """Tokens of all answers, under the names of the core."""
+    cost_usd: Decimal = Decimal(0)
+    """What all answers cost, as far as their price is known."""
     held: tuple[str, bytes, LineReply] | None = None
     """An answer that waits to be mixed up with the next one."""
     output_file: Stored | None = None
@@ -70,6 +73,12 @@ class Job:
         if self.rule is None or self.fault != "odd_state" or stands.phase not in ("running", "finishing"):
             return ""
         return self.rule.state or "reviewing"
+
+    @property
+    def told_counts(self) -> tuple[int, int]:
+        """How many answered and how many failed, as the provider tells it: one too many, if the script wants that."""
+        off = 1 if self.fault == "other_totals" and self.is_closed and self.succeeded else 0
+        return self.succeeded - off, self.failed + off
 
     def standing(self, now: float) -> Standing:
         return standing(self.course, now, self.cancelled_at)

@@ -24,6 +24,8 @@ _WORDS: dict[Phase, str] = {
     "finishing": "finalizing",
     "cancelling": "cancelling",
 }
+_MORE_TOKENS = 1000
+"""So many more than its lines a batch counts whose totals are to be others."""
 _ENDINGS = {"rejected": "failed"}
 
 
@@ -106,8 +108,8 @@ class OpenAIBatches:
         given = cast("_Create", job.given)
         counts: Json | None = {
             "total": 0 if stands.phase == "validating" or stands.ending == "rejected" else len(job.lines),
-            "completed": job.succeeded,
-            "failed": job.failed,
+            "completed": job.told_counts[0],
+            "failed": job.told_counts[1],
         }
         if job.fault == "no_counts":
             counts = None
@@ -208,12 +210,13 @@ def _times(job: Job, stands: Standing) -> Json:
 
 def _usage(job: Job) -> Json:
     used = job.usage.get
+    more = _MORE_TOKENS if job.fault == "other_totals" else 0
     return {
-        "input_tokens": used("tokens_in", 0),
+        "input_tokens": used("tokens_in", 0) + more,
         "input_tokens_details": {"cached_tokens": used("tokens_cached", 0)},
         "output_tokens": used("tokens_out", 0),
         "output_tokens_details": {"reasoning_tokens": used("tokens_reasoning", 0)},
-        "total_tokens": used("tokens_in", 0) + used("tokens_out", 0),
+        "total_tokens": used("tokens_in", 0) + more + used("tokens_out", 0),
     }
 
 

@@ -208,8 +208,8 @@ def _stats(job: Job) -> Json:
     if job.fault == "no_counts":
         return {"successfulCount": "-1", "failedCount": "-1", "incompleteCount": "-1"}
     return {
-        "successfulCount": str(job.succeeded),
-        "failedCount": str(job.failed),
+        "successfulCount": str(job.told_counts[0]),
+        "failedCount": str(job.told_counts[1]),
         "incompleteCount": str(len(job.lines) - job.done),
     }
 
