@@ -18,6 +18,7 @@ MODELS = {
     "gemini": "gemini/gemini-2.5-flash",
     "vertex": "vertex/gemini-2.5-flash",
     "groq": "groq/llama-3.3-70b-versatile",
+    "xai": "xai/grok-4-fast",
 }
 """A model of each kind of batch API: the protocols of their own, and two of OpenAI's shape."""
 KINDS = tuple(MODELS)

@@ -20,6 +20,7 @@ from trialrun.providers.batches.anthropic import AnthropicBatches
 from trialrun.providers.batches.gemini import GeminiBatches
 from trialrun.providers.batches.openai import OpenAIBatches
 from trialrun.providers.batches.vertex import VertexBatches
+from trialrun.providers.batches.xai import XaiBatches
 from trialrun.providers.gemini import Gemini
 from trialrun.providers.openai_chat import OPENAI, OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
@@ -177,6 +178,19 @@ class TestGroq(Emulated):
 
     def route(self, server: Emulator) -> BatchRoute:
         return OpenAIBatches(OpenAIChat("groq", base_url=server.base_url("groq"), key=self.key))
+
+
+class TestXai(Emulated):
+    model: ClassVar[str] = "xai/grok-4-fast"
+    # It has counters and no words; and its results are pages, of which a cut one is no page.
+    faults: ClassVar[tuple[Fault, ...]] = tuple(
+        fault
+        for fault in BatchRouteContract.faults
+        if fault not in ("a word nobody knows", "an unreadable line")
+    )
+
+    def route(self, server: Emulator) -> BatchRoute:
+        return XaiBatches(OpenAIChat("xai", base_url=server.base_url("xai"), key=self.key))
 
 
 class TestAnthropic(Emulated):

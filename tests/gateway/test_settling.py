@@ -5,6 +5,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from tests.gateway.test_budget import AuditedLedger, OnePrice, call_of, delta
 from trialrun.core import facts as f
@@ -47,7 +48,7 @@ async def ask(provider: Scripted) -> tuple[Answer | BaseException, list[f.Fact],
 
 
 def counted(**tokens: int) -> Callable[[Call, str], Usage]:
-    usage = Usage(**tokens)
+    usage = replace(Usage(tokens_in=0, tokens_out=0), **tokens)
     return lambda call, text: usage
 
 

@@ -1,8 +1,9 @@
-"""Mistral and Together: OpenAI's batches but for their shape."""
+"""Mistral, Together and xAI: OpenAI's batches but for their shape."""
 
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from aiohttp import web
 from tests.providers.batch_far_end import KEY, BatchFarEnd, Seen, call, pack_of, results_of
 from trialrun.core.batches import Phase
 from trialrun.core.calls import Call
-from trialrun.core.errors import RequestRefused, Unavailable
+from trialrun.core.errors import RequestRefused, Throttled, Unavailable
 from trialrun.providers.batches.mistral import MistralBatches, hours_of
 from trialrun.providers.batches.openai import OpenAIBatches
 from trialrun.providers.batches.together import TogetherBatches
+from trialrun.providers.batches.xai import XaiBatches
 from trialrun.providers.openai_chat import OpenAIChat
 
 MISTRAL: dict[str, Any] = {
@@ -205,3 +207,147 @@ async def test_together_lists_everything_at_once(tmp_path: Path):
         assert await route.find(pack_of(route, tmp_path, make=of), "file-t") == ["t-3", "t-1", "t-0"]
         assert [one.batch for one in await route.listed(most=2)] == ["t-3", "t-2"]
         assert len(far_end.seen) == 2
+
+
+XAI: dict[str, Any] = {
+    "batch_id": "batch_x",
+    "name": "pack0123456789",
+    "create_time": "2026-11-19T02:00:00Z",
+    "expire_time": "2026-12-19",
+    "cancel_time": None,
+    "input_file_id": "file-x",
+    "state": {"num_requests": 3, "num_pending": 3, "num_success": 0, "num_error": 0, "num_cancelled": 0},
+    "cost_breakdown": {"total_cost_usd_ticks": 37_756_000},
+}
+
+
+def counters(
+    pending: int, success: int, error: int = 0, cancelled: int = 0, *, of: int = 3
+) -> dict[str, Any]:
+    state = {"num_pending": pending, "num_success": success, "num_error": error, "num_cancelled": cancelled}
+    return {"state": {"num_requests": of, **state}}
+
+
+CANCELLED = {"cancel_time": "2026-11-19T03:00:00Z"}
+WORDS = {"state": None, "id": "batch_x", "batch_id": ""}
+
+
+async def test_xai_makes_a_named_batch_of_a_file(tmp_path: Path):
+    answers = {"POST /v1/files": {"id": "file-x"}, "POST /v1/batches": XAI}
+    async with at(XaiBatches, answers) as (route, far_end):
+        pack = pack_of(route, tmp_path, make=of)
+        assert await route.create(pack, await route.upload(pack)) == "batch_x"
+    assert far_end.seen[1].json == {"name": "pack0123456789", "input_file_id": "file-x"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "phase", "results"),
+    [
+        (counters(0, 0, of=0), "queued", ()),
+        ({}, "queued", ()),
+        (counters(2, 1), "running", ()),
+        (counters(0, 2), "finishing", ()),  # nothing is pending, and they do not add up
+        (counters(0, 3), "ended", ("results",)),
+        (counters(0, 1, 1, 1), "ended", ("results",)),
+        (counters(0, 0, 3), "ended", ("results",)),
+        ({**counters(1, 2), **CANCELLED}, "cancelling", ()),
+        ({**counters(0, 2, 0, 1), **CANCELLED}, "ended", ("results",)),
+        ({**counters(0, 0, of=0), **CANCELLED, "cancel_by_xai_message": "line 2: no model"}, "failed", ()),
+        ({**WORDS, "status": "in_progress"}, "running", ()),
+        ({**WORDS, "status": "completed", "output_file_id": "o"}, "ended", ("o",)),
+        ({**WORDS, "status": "musing"}, "unknown", ()),
+    ],
+)
+async def test_xai_is_read_by_its_counters_and_by_words_where_it_has_them(
+    changes: dict[str, Any], phase: Phase, results: tuple[str, ...]
+):
+    async with at(XaiBatches, {"GET /v1/batches/batch_x": {**XAI, **changes}}) as (route, _):
+        look = await route.look("batch_x")
+    assert (look.phase, look.results) == (phase, results)
+    assert look.problems == (("line 2: no model",) if "cancel_by_xai_message" in changes else ())
+    were_cancelled = bool((changes.get("state") or {}).get("num_cancelled"))
+    assert look.is_stopped == (phase == "ended" and were_cancelled)
+    if phase == "ended":
+        assert look.totals is not None
+        assert look.totals.cost_usd == Decimal("0.0037756")
+
+
+async def test_xai_hands_out_results_page_by_page_and_tells_what_each_costs():
+    def result(id_: str, found: dict[str, Any]) -> dict[str, Any]:
+        return {"batch_request_id": id_, "batch_result": found}
+
+    body = {
+        "id": "c",
+        "object": "chat.completion",
+        "model": "grok",
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+        ],
+        "usage": {
+            "prompt_tokens": 5,
+            "completion_tokens": 2,
+            "total_tokens": 7,
+            "cost_in_usd_ticks": 12_000_000,
+        },
+    }
+    pages = {
+        "": {
+            "results": [result("a", {"response": {"chat_get_completion": body}})],
+            "pagination_token": "n/2",
+        },
+        "n/2": {
+            "results": [
+                result("b", {"error": {"code": 3, "message": "it says why"}}),
+                result("c", {"error": {"code": 8, "message": "too many"}}),
+                result("d", {"error": {"code": "cancelled", "message": ""}}),
+                {**result("e", {}), "error_message": "it broke"},
+                result("f", {}),
+            ],
+            "pagination_token": None,
+        },
+    }
+
+    def page(seen: Seen) -> Any:
+        return pages[seen.path.partition("pagination_token=")[2]]
+
+    answers = {"GET /v1/batches/batch_x": {**XAI, **counters(0, 3)}, "GET /v1/batches/batch_x/results": page}
+    async with at(XaiBatches, answers) as (route, _):
+        results = await results_of(route, "batch_x", await route.look("batch_x"))
+        first, refused, busy, never, broken, senseless = results
+        assert first.raw is not None
+        usage = route.provider.meter(first.raw)
+    assert usage is not None
+    assert usage.charged_usd == Decimal("0.0012")
+    assert isinstance(refused.error, RequestRefused)
+    assert "it says why" in str(refused.error)
+    assert isinstance(busy.error, Throttled)
+    assert (never.id, never.error, never.reason) == ("d", None, "cancelled")
+    assert isinstance(broken.error, Unavailable)
+    assert senseless.id == ""
+
+
+async def test_xai_that_gives_one_page_for_ever_is_not_followed_for_ever():
+    page = {"results": [], "pagination_token": "again"}
+    answers = {"GET /v1/batches/batch_x": {**XAI, **counters(0, 3)}, "GET /v1/batches/batch_x/results": page}
+    async with at(XaiBatches, answers) as (route, _):
+        with pytest.raises(Unavailable, match="for ever"):
+            await results_of(route, "batch_x", await route.look("batch_x"))
+
+
+async def test_xai_finds_its_batches_again_by_file_or_name_over_all_pages(tmp_path: Path):
+    batches = [
+        {**XAI, "batch_id": f"x-{n}", "name": f"n-{n}", "input_file_id": f"file-{n}"} for n in range(150)
+    ]
+    batches[140]["name"] = "pack0123456789"
+
+    def page(seen: Seen) -> Any:
+        begin = int(seen.path.partition("pagination_token=")[2] or 0)
+        more = str(begin + 100) if begin + 100 < len(batches) else None
+        return {"batches": batches[begin : begin + 100], "pagination_token": more}
+
+    answers = {"GET /v1/batches": page, "POST /v1/batches/x-9:cancel": XAI}
+    async with at(XaiBatches, answers) as (route, far_end):
+        assert await route.find(pack_of(route, tmp_path, make=of), "file-120") == ["x-120", "x-140"]
+        assert [one.batch for one in await route.listed(most=3)] == ["x-0", "x-1", "x-2"]
+        await route.cancel("x-9")
+        assert far_end.seen[-1].path.endswith("x-9:cancel")

@@ -42,11 +42,16 @@ def is_possible(usage: Usage) -> bool:
         usage.tokens_cache_write,
         usage.tokens_reasoning,
     )
-    return min(counts) >= 0 and max(counts) < _MOST_TOKENS
+    return min(counts) >= 0 and max(counts) < _MOST_TOKENS and (usage.charged_usd or _ZERO) >= 0
 
 
 def cost_usd(usage: Usage, price: Price) -> Decimal:
-    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones."""
+    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones.
+
+    What the provider says that it charged goes before any price.
+    """
+    if usage.charged_usd is not None:
+        return usage.charged_usd
     for above, rates in price.tiers:
         if usage.tokens_in > above:
             price = rates

@@ -17,6 +17,9 @@ from trialrun.core.ports import Provider
 from trialrun.core.pricing import cost_usd, is_possible
 from trialrun.core.study import Price
 
+CHARGED = "the provider's own charge"
+"""Who priced a reply that says what it costs."""
+
 
 class Settlement(NamedTuple):
     """What goes into the journal for one reply, and what a procedure reads of it."""
@@ -75,10 +78,11 @@ def settlement_of(
         extras = canonical(parsed.extras).decode()
         extras_name = text_hash(extras)
         texts[extras_name] = extras
+    cost, priced_by = _cost_of(usage, price)
     settled = f.Settled(
         at=at,
         attempt=attempt,
-        cost_usd=cost_usd(usage, price) if usage and price else None,
+        cost_usd=cost,
         usage=usage,
         text=text_name,
         raw=raw_name,
@@ -86,7 +90,7 @@ def settlement_of(
         model=parsed.model,
         request_id=raw.request_id,
         latency_s=round(raw.latency_s, 6),
-        priced_by=price.source if price else "",
+        priced_by=priced_by,
         unreadable=problem.what if problem else "",
         tool_calls=parsed.tool_calls,
         extras=extras_name,
@@ -100,6 +104,13 @@ def settlement_of(
     return Settlement(
         facts=facts, texts=texts, settled=settled, parsed=parsed, problem=problem, bug=counted.bug or bug
     )
+
+
+def _cost_of(usage: Usage | None, price: Price | None) -> tuple[Decimal | None, str]:
+    """The cost, and who says so."""
+    if usage is not None and usage.charged_usd is not None:
+        return usage.charged_usd, CHARGED
+    return cost_usd(usage, price) if usage and price else None, price.source if price else ""
 
 
 def _parsed(

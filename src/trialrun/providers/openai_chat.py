@@ -5,6 +5,7 @@ What differs between those servers is data, in a `Dialect`; what differs between
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -62,6 +63,8 @@ _FINISH: Mapping[str, Finish] = {
     "tool_calls": "tool",
     "function_call": "tool",
 }
+TICK_USD = Decimal("1e-10")
+"""In which xAI counts money."""
 _JSON_ONLY = "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n"
 
 
@@ -147,6 +150,7 @@ class OpenAIChat(HttpAccount):
             tokens_cached=usage.cached,
             tokens_cache_write=usage.written,
             tokens_reasoning=usage.reasoning,
+            charged_usd=None if usage.cost_in_usd_ticks is None else usage.cost_in_usd_ticks * TICK_USD,
         )
 
     def parse(self, raw: RawReply, request: Request) -> Parsed:
@@ -208,6 +212,8 @@ class _Usage(msgspec.Struct):
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: int | None = 0
+    cost_in_usd_ticks: int | None = None
+    """Of xAI: what it charges, after all discounts."""
 
     @property
     def cached(self) -> int:

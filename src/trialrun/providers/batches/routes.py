@@ -13,6 +13,7 @@ from trialrun.providers.batches.mistral import MistralBatches
 from trialrun.providers.batches.openai import OFFERS, OpenAIBatches
 from trialrun.providers.batches.together import TogetherBatches
 from trialrun.providers.batches.vertex import VertexBatches
+from trialrun.providers.batches.xai import XaiBatches
 from trialrun.providers.gemini import Gemini
 from trialrun.providers.openai_chat import OpenAIChat
 from trialrun.providers.openai_responses import OpenAIResponses
@@ -52,6 +53,8 @@ def batch_route(name: str, account: Provider, model: str, settings: Mapping[str,
             return MistralBatches(account)
         case OpenAIChat() if name == "together":
             return TogetherBatches(account)
+        case OpenAIChat() if name == "xai":
+            return XaiBatches(account)
         case OpenAIChat():
             return OpenAIBatches(account, offer=OFFERS.get(name))
         case _:

@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from typing import cast
 
 import msgspec
 from aiohttp import ClientError, web
@@ -39,6 +40,10 @@ from trialrun.testing.emulator.wire import Delivery
 
 _CALL_HEADERS = ("x-trialrun-call", "x-client-request-id")
 _LONGEST_NAME = 200
+_TELLS_COST = ("xai",)
+"""Providers whose replies say what they are billed at, in ticks."""
+_TICKS = 10**10
+"""In a US dollar."""
 
 
 class Desk:
@@ -237,6 +242,9 @@ class Desk:
         self, asked: Asked, answer: Answer, dialect: Dialect, visit: Visit, rule: Rule | None
     ) -> Json:
         content = dialect.render(asked, answer, visit.stamp)
+        if visit.provider in _TELLS_COST and visit.cost_usd is not None:
+            usage = cast("Json", content[dialect.usage_field])
+            usage["cost_in_usd_ticks"] = int(visit.cost_usd * _TICKS)
         match rule and rule.fault:
             case "empty":
                 content[dialect.content_field] = []
@@ -310,7 +318,14 @@ class Desk:
             visit.cost_usd = None if price is None else pricing.cost_usd(answer.usage, price)
         visit.outcome = rule.fault if rule else "answered"
         content = dress(self._content(asked, answer, dialect, visit, rule))
-        return LineReply(status=200, content=content, stamp=visit.stamp, usage=answer.usage, rule=rule)
+        return LineReply(
+            status=200,
+            content=content,
+            stamp=visit.stamp,
+            usage=answer.usage,
+            cost_usd=visit.cost_usd,
+            rule=rule,
+        )
 
     def _rule_for(self, line: LineAsked, asked: Asked, visit: Visit) -> Rule | None:
         if line.is_again or not self._has_line_rules:

@@ -72,6 +72,8 @@ class LineReply(msgspec.Struct, frozen=True, kw_only=True):
     content: dict[str, object]
     stamp: Stamp
     usage: Usage | None = None
+    cost_usd: Decimal | None = None
+    """What it is billed at; None if its price is not known."""
     rule: Rule | None = None
 
     @property

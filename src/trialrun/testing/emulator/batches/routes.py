@@ -13,6 +13,7 @@ from trialrun.testing.emulator.batches.openai import OpenAIBatches
 from trialrun.testing.emulator.batches.openai_files import OpenAIFiles
 from trialrun.testing.emulator.batches.storage import Buckets, Storage
 from trialrun.testing.emulator.batches.vertex import VertexBatches
+from trialrun.testing.emulator.batches.xai import XaiBatches
 from trialrun.testing.emulator.google import Google
 from trialrun.testing.emulator.openai import OpenAIChat
 from trialrun.testing.emulator.script import Step
@@ -31,6 +32,7 @@ def add(app: web.Application, door: Door, *, is_known: Callable[[str], bool]) ->
     for prefix in ("/vertex", ""):
         _add_vertex(app, f"{prefix}{_JOBS}", VertexBatches(door, buckets), door)
         _add_storage(app, prefix, Storage(door, buckets), door)
+    _add_xai(app, "/xai/v1", door, is_known)
     # Whatever else has the shape of OpenAI: its name is the prefix.
     for prefix, provider in (("/openai", "openai"), ("", "openai"), ("/{provider:[a-z0-9_-]+}", "")):
         _add_openai(app, f"{prefix}/v1", door, provider, is_known)
@@ -154,3 +156,18 @@ def _add_openai(
     add("GET", f"{prefix}/batches", "list", batches.listed)
     add("GET", batch, "look", batches.look, batches.subject)
     add("POST", f"{batch}/cancel", "cancel", batches.cancel, batches.subject)
+
+
+def _add_xai(app: web.Application, prefix: str, door: Door, is_known: Callable[[str], bool]) -> None:
+    """Files are OpenAI's, and added with the others'."""
+    batches = XaiBatches(door, is_known=is_known)
+    batch = f"{prefix}/batches/{{batch:[^/:]+}}"
+
+    def add(method: str, path: str, step: Step, do: Do, subject: Subject | None = batches.subject) -> None:
+        app.router.add_route(method, path, door.opens(step, _OPENAI, do, provider="xai", subject=subject))
+
+    add("POST", f"{prefix}/batches", "create", batches.create, None)
+    add("GET", f"{prefix}/batches", "list", batches.listed, None)
+    add("GET", batch, "look", batches.look)
+    add("GET", f"{batch}/results", "download", batches.results)
+    add("POST", f"{batch}:cancel", "cancel", batches.cancel)

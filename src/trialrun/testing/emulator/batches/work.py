@@ -18,6 +18,7 @@ from trialrun.testing.emulator.visit import LineAsked, LineReply
 
 _TURN = 64
 """So many lines are answered before others have their turn."""
+_COUNTED = tuple(name for name in Usage.__struct_fields__ if name.startswith("tokens"))
 
 
 async def go_on(job: Job, due: int, stands: Standing, desk: Desk) -> None:
@@ -106,21 +107,22 @@ async def _answered(job: Job, line: LineAsked, desk: Desk) -> LineReply:
     reply = await desk.answer_line(line, job.form.dialect, job.form.dressed)
     job.succeeded += reply.is_ok
     job.failed += not reply.is_ok
-    _count(job, reply.usage)
+    _count(job, reply)
     return reply
 
 
 async def _answered_again(job: Job, line: LineAsked, desk: Desk) -> LineReply:
     again = msgspec.structs.replace(line, is_again=True)
     reply = await desk.answer_line(again, job.form.dialect, job.form.dressed)
-    _count(job, reply.usage)
+    _count(job, reply)
     return reply
 
 
-def _count(job: Job, usage: Usage | None) -> None:
-    if usage is not None:
-        for name in Usage.__struct_fields__:
-            job.usage[name] = job.usage.get(name, 0) + getattr(usage, name)
+def _count(job: Job, reply: LineReply) -> None:
+    job.cost_usd += reply.cost_usd or 0
+    if reply.usage is not None:
+        for name in _COUNTED:
+            job.usage[name] = job.usage.get(name, 0) + getattr(reply.usage, name)
 
 
 def _give_up(job: Job, stands: Standing, source: BinaryIO, output: BinaryIO, errors: BinaryIO) -> None:
