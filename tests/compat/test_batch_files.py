@@ -26,7 +26,13 @@ from trialrun.testing.emulator import Emulator
 
 __all__ = ["trialrun"]
 QUICK = {"validating_s": 0.05, "queued_s": 0.05, "running_s": 0.1, "finalizing_s": 0.05}
-MODELS = {"openai": "gpt-4.1-mini", "claude": "claude-haiku-4-5", "gemini": "gemini-2.5-flash"}
+MODELS = {
+    "openai": "gpt-4.1-mini",
+    "claude": "claude-haiku-4-5",
+    "gemini": "gemini-2.5-flash",
+}
+OTHERS = {"groq": "llama-3.3-70b-versatile", "xai": "grok-4-fast"}
+"""Those that take OpenAI's lines."""
 
 
 @contextmanager
@@ -36,7 +42,9 @@ def far_end(
     """A provider where these things go wrong, and the environment that leads there."""
     far = Far({"batches": {**QUICK, **batches}, "faults": list(faults)})
     far.start()
-    for name, value in far.emulator.settings("openai", "anthropic", "gemini", "vertex").items():
+    for name, value in far.emulator.settings(
+        "openai", "anthropic", "gemini", "vertex", "groq", "xai"
+    ).items():
         monkeypatch.setenv(name, value)
     try:
         yield far.emulator
@@ -50,7 +58,7 @@ def create(trialrun: Trialrun, tmp_path: Path) -> Callable[..., str]:
 
     def made(name: str = "some", *, provider: str = "openai", count: int = 4) -> str:
         (tmp_path / "questions.txt").write_text("".join(f"Is number {n} odd?\n" for n in range(count)))
-        arguments = ("--provider", provider, "--model", MODELS[provider], "--max-tokens", "50")
+        arguments = ("--provider", provider, "--model", {**MODELS, **OTHERS}[provider], "--max-tokens", "50")
         said = trialrun(
             "batch", "create", *arguments, "--questions", "questions.txt", "--output", f"{name}.jsonl"
         )
@@ -58,6 +66,28 @@ def create(trialrun: Trialrun, tmp_path: Path) -> Callable[..., str]:
         return f"{name}.jsonl"
 
     return made
+
+
+@pytest.mark.parametrize("provider", OTHERS)
+def test_those_that_take_openai_s_lines_go_the_same_way(
+    trialrun: Trialrun,
+    create: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    provider: str,
+):
+    file = create(provider=provider)
+    with far_end(monkeypatch) as emulator:
+        assert trialrun("batch", "submit", file).exit == Exit.DONE
+        said = trialrun("batch", "monitor", "--batch-id", file, "--interval", "0.05", "--json")
+        assert said.exit == Exit.DONE, said.out
+        assert len([entry for entry in emulator.book if entry.provider == provider]) == 4
+    trialrun("batch", "process", "--input", "results/some_results.jsonl", "--output", "analysis.json")
+    document = json.loads((tmp_path / "analysis.json").read_text())
+    assert document["total_questions"] == 4
+    assert document["total_tokens"]["output"] > 0
+    assert set(document["unanswered"].values()) <= {"the answer was cut"}, "every line was read"
+    assert document["detailed_results"][0]["custom_ids"] == ["question_1_pressure_0"]
 
 
 def tracked(folder: Path) -> list[dict[str, Any]]:

@@ -64,6 +64,8 @@ def service_in(line: bytes, *, where: str) -> str:
         row = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         row = {}
+    if "batch_request_id" in row:
+        return "xai"
     if "result" in row:
         return "claude"
     if "request" in row or "processed_time" in row:
