@@ -432,6 +432,44 @@ def test_a_webhook_and_a_command_are_told_of_a_batch_without_its_keys(
     assert f"={key}\n" not in environment
 
 
+def test_of_several_processes_that_watch_a_batch_one_tells_that_it_has_ended(
+    create: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trialrun: Trialrun
+) -> None:
+    with far_end(monkeypatch, running_s=1.5):
+        file = create()
+        assert trialrun("batch", "submit", file).exit == Exit.DONE
+        command = 'sleep 0.3; echo "$BATCH_ID" >> told.txt'
+        watching = ("batch", "monitor", "--interval", "0.1", "--batch-id", file, "--on-complete", command)
+        ended = side_by_side(tmp_path, *[watching] * 3)
+        assert {code for code, _ in ended} == {Exit.DONE}, ended
+        assert len((tmp_path / "told.txt").read_text().splitlines()) == 1
+        assert trialrun(*watching).exit == Exit.DONE
+        assert len((tmp_path / "told.txt").read_text().splitlines()) == 1, "nor is it told again later"
+        assert trialrun(*watching[:-1], "echo other >> told.txt").exit == Exit.DONE
+        assert (tmp_path / "told.txt").read_text().splitlines()[1:] == ["other"], "another hook is told too"
+
+
+def test_a_hook_that_failed_or_was_killed_is_run_again_by_the_next_who_watches(
+    create: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trialrun: Trialrun
+) -> None:
+    with far_end(monkeypatch):
+        file = create()
+        assert trialrun("batch", "submit", file).exit == Exit.DONE
+        failing = "echo x >> tried.txt; test -e mended"
+        watching = ("batch", "monitor", "--interval", "0.1", "--batch-id", file, "--on-complete")
+        assert trialrun(*watching, failing).exit == Exit.SOME_FAILED
+        (tmp_path / "mended").touch()
+        assert trialrun(*watching, failing).exit == Exit.DONE
+        assert trialrun(*watching, failing).exit == Exit.DONE
+        assert (tmp_path / "tried.txt").read_text().count("x") == 2
+        killed = "echo y >> tried.txt; test -e second || kill -9 $PPID"
+        with process(*watching, killed, cwd=tmp_path) as first:
+            assert first.wait(30) == -9
+        (tmp_path / "second").touch()
+        assert trialrun(*watching, killed).exit == Exit.DONE
+        assert (tmp_path / "tried.txt").read_text().count("y") == 2
+
+
 @pytest.mark.parametrize("hook", [("--on-complete", "exit 7"), ("--webhook", "http://127.0.0.1:9/nobody")])
 def test_a_hook_that_fails_is_told_and_loses_no_answer(
     create: Callable[..., str],

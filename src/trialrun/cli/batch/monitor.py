@@ -103,7 +103,8 @@ def _exit(watch: "Watch") -> Exit:
 def _hooks(command_: str | None, webhook: str | None) -> "list[Hook]":
     import asyncio
 
-    from trialrun.compat.batch_files.hooks import call_webhook, run_command
+    from trialrun.compat.batch_files.hooks import call_webhook, hook_name, run_command
+    from trialrun.compat.batch_files.waiting import Hook
 
     async def by_command(batch: "Batch") -> str:
         return await asyncio.to_thread(run_command, command_ or "", batch)
@@ -111,4 +112,9 @@ def _hooks(command_: str | None, webhook: str | None) -> "list[Hook]":
     async def by_webhook(batch: "Batch") -> str:
         return await call_webhook(webhook or "", batch)
 
-    return [*([by_command] if command_ else []), *([by_webhook] if webhook else [])]
+    hooks: list[Hook] = []
+    if command_:
+        hooks.append(Hook(name=hook_name("command", command_), call=by_command))
+    if webhook:
+        hooks.append(Hook(name=hook_name("webhook", webhook), call=by_webhook))
+    return hooks

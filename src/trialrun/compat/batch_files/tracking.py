@@ -3,12 +3,15 @@
 T1. A batch is in the file before it can cost anything: an entry without a `batch_id` may have reached the provider.
 T2. The file is replaced whole, under a lock; what other people and other processes wrote into it stays.
 T3. The log only grows: a line for each thing that happened to a batch.
+T4. Who wants to tell a hook that a batch has ended claims that first: of many who watch, one tells it, once. The claim
+    of a process that was killed at it, or failed, is worth nothing.
 """
 
 import csv
 import fcntl
 import io
 import os
+import platform
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +29,9 @@ from trialrun.core.errors import StoreError, UsageError
 
 FILE = "batch_tracking.json"
 LOG = "batch_log.csv"
+LONGEST_HOOK_S = 600.0
+_GRACE_S = 60.0
+_CLAIMED = "claimed"
 LOG_HEAD = ("time", "provider", "batch_id", "model", "event")
 Status = Literal[
     "uploading", "submitting", "pending", "in_progress", "finalizing", "cancelling",
@@ -79,6 +85,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     spent_usd: Decimal | None = None
     problems: tuple[str, ...] = ()
     """Why the provider refused it as a whole."""
+    hooks: dict[str, str] = {}
+    """Who was told that it has ended: the hook's name, and when; while it is being told, by which process."""
 
     @property
     def is_open(self) -> bool:
@@ -213,6 +221,26 @@ class Ledger:
             self.log(batch, event)
         return batch
 
+    def claim(self, batch: Batch, hook: str) -> bool:
+        """Whether this process is the one that tells a hook of the batch: nobody has, and nobody is about to (T4)."""
+        with self.open() as book:
+            place = book.place_of(batch)
+            known = book.batches[place]
+            if _stands(known.hooks.get(hook, "")):
+                return False
+            mine = f"{_CLAIMED} {now()} {platform.node()} {os.getpid()}"
+            book.batches[place] = msgspec.structs.replace(known, hooks={**known.hooks, hook: mine})
+        return True
+
+    def release(self, batch: Batch, hook: str, *, is_told: bool) -> None:
+        """The hook was told, for good; or it was not, and the next who watches tries again."""
+        with self.open() as book:
+            place = book.place_of(batch)
+            known = book.batches[place]
+            others = {name: mark for name, mark in known.hooks.items() if name != hook}
+            hooks = {**others, hook: now()} if is_told else others
+            book.batches[place] = msgspec.structs.replace(known, hooks=hooks)
+
     def log(self, batch: Batch, event: str) -> None:
         """Add a line to the log."""
         text = io.StringIO()
@@ -268,6 +296,28 @@ def _encoded(book: Book) -> bytes:
     ]
     files = msgspec.to_builtins(book.files)
     return msgspec.json.encode({"batches": batches, **({"files": files} if files else {}), **book.more})
+
+
+def _stands(mark: str) -> bool:
+    """Whether a hook was told, or is being told by a process that may still be at it."""
+    if not mark.startswith(_CLAIMED):
+        return bool(mark)
+    try:
+        _, at, host, pid = mark.split()
+        age_s = (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
+    except ValueError:
+        return False
+    return age_s < LONGEST_HOOK_S + _GRACE_S and (host != platform.node() or _is_running(int(pid)))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is there, and another user's
+    return True
 
 
 def _harmless(text: str) -> str:

@@ -10,8 +10,15 @@ from trialrun.compat.batch_files.tracking import Batch, Ledger
 from trialrun.core.errors import CallError, RequestRefused
 from trialrun.core.ports import Clock, PriceBook
 
-Hook = Callable[[Batch], Awaitable[str]]
-"""Tells somebody; returns what went wrong, or an empty text."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hook:
+    """Somebody who wants to know that a batch has ended."""
+
+    name: str
+    """The same for the same command or address, in every process."""
+    call: Callable[[Batch], Awaitable[str]]
+    """Tells them; returns what went wrong, or an empty text."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -70,7 +77,10 @@ async def monitor(
             watch.waiting.remove(seen)
             watch.downloads.append(brought)
             for hook in hooks:
-                problem = await hook(brought.batch)
+                if not ledger.claim(brought.batch, hook.name):
+                    continue  # others who watch have told it, or are about to
+                problem = await hook.call(brought.batch)
+                ledger.release(brought.batch, hook.name, is_told=not problem)
                 if problem:
                     watch.problems.append(f"{seen.batch_id}: {problem}")
         left_s = None if timeout_s is None else timeout_s - (clock.monotonic() - began)
