@@ -55,6 +55,6 @@ async def run_far(
     options: Options | None = None,
     *,
     tell: Callable[[str], None] = lambda _: None,
-    prices: Any = None,
+    **parts: Any,
 ) -> Ran:
-    return await run_study(plan, options, prices=prices or OnePrice(), tell=tell)
+    return await run_study(plan, options, prices=OnePrice(), tell=tell, **parts)

@@ -178,14 +178,17 @@ async def test_every_state_has_its_phase(described: dict[str, Any], phase: Phase
     assert (look.phase, look.results) == (phase, results)
 
 
-async def test_a_look_says_what_is_known_and_a_deleted_batch_is_gone():
+async def test_a_look_says_what_is_known_and_an_unknown_batch_is_refused():
     failed = {**job("BATCH_STATE_FAILED"), "error": {"code": 3, "message": "line 7 is no request"}}
     async with at({"GET /v1beta/batches/b1": failed}) as (route, far_end):
         look = await route.look("batches/b1")
         assert (look.total, look.done, look.failed) == (3, 0, 0)
         assert look.problems == ("line 7 is no request",)
         assert look.created_at == pytest.approx(1_795_053_600.123456)
-        assert (await route.look("batches/b9")).phase == "gone"
+        with pytest.raises(RequestRefused) as caught:
+            await route.look("batches/b9")
+        assert caught.value.status == 404
+        assert "key" in caught.value.fix
         far_end.answers["GET /v1beta/batches/b1"] = 403
         with pytest.raises(AuthRefused):
             await route.look("batches/b1")

@@ -36,6 +36,8 @@ _SLOWEST_LOOK_S = 600.0
 _LOOKUPS = 3
 """So often a batch that may exist is looked for before it is taken for never made: lists lag behind."""
 _LOOKUP_PAUSE_S = 10.0
+_NOT_FOUND = 404
+_UNKNOWN = "the provider does not know it"
 _MEND = "mend the cause and run the study again; `--lane live` sends its calls one by one"
 _PATIENCE = 120
 """So often a step that begins no work is tried again: two hours of a provider that is away."""
@@ -187,7 +189,7 @@ class Courier:
     async def _look_once(self) -> Look:
         """What the provider says now; if the batch has ended, its results are here afterwards."""
         pack = self.pack
-        look = await self._ask("look at it", lambda: self._route.look(pack.batch))
+        look = await self._look_at_ours()
         if pack.look is None or seen(pack.id, look) != seen(pack.id, pack.look):
             if look.phase == "unknown":
                 self._office.tell(
@@ -204,6 +206,20 @@ class Courier:
             case _:
                 pass
         return look
+
+    async def _look_at_ours(self) -> Look:
+        """A batch that its provider does not know: the key is another account's, or it was deleted. Only a person can
+        tell; the study stops, and its next run looks once more."""
+        pack = self.pack
+        try:
+            return await self._insist("look at it", lambda: self._route.look(pack.batch))
+        except e.RequestRefused as error:
+            stop = self._stop("look at it", error)
+            if error.status == _NOT_FOUND:
+                stop.fix += "; if it was deleted, `trialrun batch resolve` decides what becomes of its calls"
+                if pack.stage == "created":
+                    await self._doubt(f"{_UNKNOWN}: {error.what}", pack.requests)
+            raise stop from error
 
     async def _fetch(self, look: Look) -> None:
         """C3. A download that breaks off begins anew; one that finds nothing any more leaves the pack in doubt."""
@@ -305,6 +321,9 @@ class Courier:
     async def _identify(self) -> None:
         """A batch without an anchor is ours if its results have our ids; that much can be known without a person."""
         pack, route = self.pack, self._route
+        if pack.decision is None and pack.batch and pack.reason.startswith(_UNKNOWN):
+            await self._look_at_ours()
+            await self._made(pack.batch, is_found=True)
         if pack.batch or pack.decision is not None:
             return
         while not self._is_stopping:
@@ -357,11 +376,14 @@ class Courier:
         try:
             return await self._insist(what, step)
         except e.RequestRefused as error:
-            raise e.BreakerOpen(
-                f"the provider refuses to {what}: {error.what}",
-                where=f"batch {self.pack.batch or self.pack.id}",
-                fix=f"{error.fix or 'mend the cause'}; then run the study again: nothing is lost",
-            ) from error
+            raise self._stop(what, error) from error
+
+    def _stop(self, what: str, error: e.RequestRefused) -> e.BreakerOpen:
+        return e.BreakerOpen(
+            f"the provider refuses to {what}: {error.what}",
+            where=f"batch {self.pack.batch or self.pack.id}",
+            fix=f"{error.fix or 'mend the cause'}; then run the study again: nothing is lost",
+        )
 
     async def _insist(self, what: str, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat a step that begins no work until it succeeds, or until there is no sense in it."""

@@ -105,13 +105,8 @@ class GeminiBatches(HttpRoute):
         return [job.name for job in found]
 
     async def look(self, batch: str) -> Look:
-        try:
-            job = await self._job(batch)
-        except RequestRefused as error:
-            if error.status != 404:
-                raise
-            return Look(phase="gone", word="NOT_FOUND", problems=(str(error),))
-        return _look(job)
+        with self._known(batch):
+            return _look(await self._job(batch))
 
     async def cancel(self, batch: str) -> None:
         with self._known(batch):
