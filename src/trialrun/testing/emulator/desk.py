@@ -40,6 +40,8 @@ from trialrun.testing.emulator.wire import Delivery
 
 _CALL_HEADERS = ("x-trialrun-call", "x-client-request-id")
 _LONGEST_NAME = 200
+_BESIDE = ("duplicate", "foreign")
+"""Faults of a line beside which the line itself is answered, and billed."""
 _TELLS_COST = ("xai",)
 """Providers whose replies say what they are billed at, in ticks."""
 _TICKS = 10**10
@@ -311,7 +313,7 @@ class Desk:
             error = msgspec.json.decode(sent.body, type=dict[str, object])
             return LineReply(status=sent.status, content=error, stamp=visit.stamp, rule=rule)
         visit.usage, visit.is_billed = answer.usage, line.is_billed
-        if rule is not None and rule.fault != "duplicate":
+        if rule is not None and rule.fault not in _BESIDE:
             visit.is_billed = rule.is_billed and line.is_billed
         if visit.is_billed:
             price = self._batch_price(line.provider, asked.priced_as)

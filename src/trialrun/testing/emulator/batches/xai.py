@@ -21,9 +21,11 @@ from trialrun.testing.emulator.visit import LineReply
 
 TICK_USD = Decimal("1e-10")
 _PATH = "/v1/chat/completions"
-_RETRIED, _REFUSED = 14, 3
+_REFUSED, _AWAY = 3, 14
+_CODES = {401: 16, 402: 8, 403: 7, 404: 5, 429: 8}
+"""Of a line that failed, by the status that it would have had live."""
+_SPENT = "Your team has either used all available credits or reached its monthly spending limit."
 _MORE_TICKS = 10_000_000
-_BUSY = 8
 
 
 class XaiLines(OpenAILines):
@@ -34,8 +36,10 @@ class XaiLines(OpenAILines):
     def tell(self, id_: str, raw: bytes, reply: LineReply) -> bytes:
         result: Json = {"response": {"chat_get_completion": reply.content}}
         if not reply.is_ok:
-            code = _BUSY if reply.status == 429 else _REFUSED if reply.status < 500 else _RETRIED
-            result = {"error": {"code": code, "message": _message(reply.content)}}
+            is_spent = reply.rule is not None and reply.rule.fault in ("quota", "spend_limit", "billing")
+            code = _CODES.get(reply.status, _REFUSED if reply.status < 500 else _AWAY)
+            message = _SPENT if is_spent else _message(reply.content)
+            result = {"error": {"code": _CODES[429] if is_spent else code, "message": message}}
         return msgspec.json.encode({"batch_request_id": id_, "batch_result": result}) + b"\n"
 
     def never_ran(self, id_: str, raw: bytes, ending: Ending) -> bytes | None:
