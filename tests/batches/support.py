@@ -45,6 +45,7 @@ async def run_batches(
     *,
     live: Scripted | None = None,
     usd_per_million: str = "1",
+    prices: OnePrice | None = None,
     **parts: Any,
 ) -> Ran:
     """Run the plan against this batch API; what goes live is answered by `live`."""
@@ -54,7 +55,7 @@ async def run_batches(
         options,
         route=lambda _: far_end,
         batch_route=lambda _: route,
-        prices=OnePrice(usd_per_million),
+        prices=prices or OnePrice(usd_per_million),
         clock=clock,
         **parts,
     )

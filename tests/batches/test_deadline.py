@@ -7,12 +7,13 @@ import pytest
 
 from tests.batches.support import answer, batch_plan, jumping, route_of, run_batches
 from tests.batches.test_doubts import packs
-from tests.behaviour.support import states
+from tests.behaviour.support import OnePrice, states
 from trialrun.app.exits import Exit
 from trialrun.app.running import Options
 from trialrun.core import errors as e
 from trialrun.core.ports import Lab
-from trialrun.core.study import Trial
+from trialrun.core.study import Batching, Price, Trial
+from trialrun.gateway.batches.telling import late_line
 from trialrun.testing.scripted import Scripted
 from trialrun.testing.scripted_batches import Course
 
@@ -147,7 +148,7 @@ async def test_what_is_late_is_told_with_what_it_costs_more(tmp_path: Path):
     told: list[str] = []
     await run_batches(plan, route, clock, live=Scripted(answer), tell=told.append)
     (line,) = [line for line in told if "deadline" in line]
-    assert "0.1 h" in line
+    assert "6 min" in line
     assert "at the live price" in line
     assert packs(plan)[0].stage == "closed"
 
@@ -165,3 +166,35 @@ async def test_a_cancel_that_never_left_is_done_by_the_next_run(tmp_path: Path):
     assert clock.now() < began + 60
     assert route.used["cancel"] == 121, "once more, and not at every look"
     assert len(live.sent) == 8
+
+
+class HalfPrice(OnePrice):
+    """Batches cost half."""
+
+    def batch_price_of(self, model: str) -> Price:
+        live = self.price_of(model)
+        return Price(input=live.input / 2, output=live.output / 2)
+
+
+@pytest.mark.parametrize(
+    ("deadline_h", "usd_per_million", "said"),
+    [
+        (6, "1000", "the deadline of 6 h has passed"),
+        (0.5, "1000", "the deadline of 30 min has passed"),
+        (0.001, "1000", "the deadline of 3.6 s has passed"),
+        (6, "0.01", "at most 0.0000"),
+    ],
+)
+async def test_the_surcharge_is_stated_however_small_it_is(
+    tmp_path: Path, deadline_h: float, usd_per_million: str, said: str
+):
+    clock = jumping()
+    plan = batch_plan(tmp_path)
+    prices = HalfPrice(usd_per_million)
+    await run_batches(plan, route_of(clock, Course(takes_s=1e9)), clock, Options(detach=True), prices=prices)
+    out = packs(plan)
+    line = late_line(out, Batching(deadline_s=deadline_h * 3600, then="live"), prices)
+    assert said in line
+    stated = Decimal(line.rpartition("at most ")[2].removesuffix(" USD more"))
+    more = sum((pack.ceiling_usd or Decimal(0) for pack in out), Decimal(0))
+    assert more <= stated <= more * Decimal("1.1"), "live costs twice as much: as much again"

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from trialrun.core.packs import Pack
 from trialrun.core.ports import PriceBook
 from trialrun.core.study import Batching
+
+_UNITS = ((3600.0, "h"), (60.0, "min"))
 
 
 def line_of(pack: Pack) -> str:
@@ -31,13 +33,25 @@ def _word_of(pack: Pack) -> str:
 def late_line(out: Sequence[Pack], settings: Batching, prices: PriceBook) -> str:
     """That the deadline has passed, what becomes of the packs that are out, and what it costs."""
     calls = sum(pack.requests for pack in out)
-    told = f"the deadline of {(settings.deadline_s or 0) / 3600:g} h has passed: "
+    told = f"the deadline of {_span(settings.deadline_s or 0)} has passed: "
     told += f"what is out ({calls:,} call{'s' * (calls > 1)}) is cancelled; " if calls else ""
     if settings.then == "wait":
         return f"{told}what has no reply then is left for a later run"
     more = _surcharge_usd(out, prices)
-    most = f", for these at most {more:.2f} USD more" if more is not None and calls else ""
+    most = f", for these at most {_at_most(more)} USD more" if more is not None and calls else ""
     return f"{told}what has no reply then goes live, at the live price{most}"
+
+
+def _span(seconds: float) -> str:
+    """A span of time in the unit in which it is said."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1.0, "s"))
+    return f"{seconds / size:g} {unit}"
+
+
+def _at_most(usd: Decimal) -> str:
+    """An amount that is not understated: rounded up, and a small one with two digits that say something."""
+    places = max(2, 1 - usd.adjusted()) if usd else 2
+    return f"{usd.quantize(Decimal(1).scaleb(-places), rounding=ROUND_CEILING):f}"
 
 
 def _surcharge_usd(packs: Sequence[Pack], prices: PriceBook) -> Decimal | None:
