@@ -484,3 +484,36 @@ def test_a_hook_that_fails_is_told_and_loses_no_answer(
         assert said.exit == Exit.SOME_FAILED
         assert "ended with code 7" in said.err or "was not reached" in said.err
         assert len((tmp_path / "results/some_results.jsonl").read_text().splitlines()) == 4
+
+
+def test_results_that_were_written_to_two_places_are_the_batch_s_in_both(
+    trialrun: Trialrun, create: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = create()
+    with far_end(monkeypatch):
+        assert trialrun("batch", "submit", file).exit == Exit.DONE
+        assert trialrun("batch", "monitor", "--batch-id", file, "--interval", "0.05").exit == Exit.DONE
+        said = trialrun("batch", "download", "--batch-id", file, "--output", "again.jsonl")
+        assert said.exit == Exit.DONE
+    for place in ("results/some_results.jsonl", "again.jsonl"):
+        trialrun("batch", "process", "--input", place, "--output", "analysis.json")
+        document = json.loads((tmp_path / "analysis.json").read_text())
+        assert document["cost_usd"]["answers"] is not None, place
+        assert document["detailed_results"][0]["question"] == "Is number 0 odd?", place
+
+
+def test_a_running_batch_of_xai_hands_out_what_it_has_by_force(
+    trialrun: Trialrun, create: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = create(provider="xai", count=10)
+    with far_end(monkeypatch, {"fault": "stalled", "keep": 0.4}, expires_s=60):
+        assert trialrun("batch", "submit", file).exit == Exit.DONE
+        time.sleep(0.5)
+        arguments = ("batch", "download", "--batch-id", file, "--output", "part.jsonl")
+        assert trialrun(*arguments).exit == Exit.PARKED
+        assert not (tmp_path / "part.jsonl").exists()
+        said = trialrun(*arguments, "--force", "--json")
+        assert said.exit == Exit.PARKED, "more will come"
+        assert said.json["counts"]["answered"] == 4
+        assert said.json["is_partial"]
+        assert len((tmp_path / "part.jsonl").read_text().splitlines()) == 4

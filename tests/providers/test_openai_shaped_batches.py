@@ -245,12 +245,12 @@ async def test_xai_makes_a_named_batch_of_a_file(tmp_path: Path):
     [
         (counters(0, 0, of=0), "queued", ()),
         ({}, "queued", ()),
-        (counters(2, 1), "running", ()),
-        (counters(0, 2), "finishing", ()),  # nothing is pending, and they do not add up
+        (counters(2, 1), "running", ("results",)),
+        (counters(0, 2), "finishing", ("results",)),  # nothing is pending, and they do not add up
         (counters(0, 3), "ended", ("results",)),
         (counters(0, 1, 1, 1), "ended", ("results",)),
         (counters(0, 0, 3), "ended", ("results",)),
-        ({**counters(1, 2), **CANCELLED}, "cancelling", ()),
+        ({**counters(1, 2), **CANCELLED}, "cancelling", ("results",)),
         ({**counters(0, 2, 0, 1), **CANCELLED}, "ended", ("results",)),
         ({**counters(0, 0, of=0), **CANCELLED, "cancel_by_xai_message": "line 2: no model"}, "failed", ()),
         ({**WORDS, "status": "in_progress"}, "running", ()),

@@ -145,11 +145,15 @@ async def download(
         if error.status != 404:
             raise
         batch = ledger.note(batch, "results gone", status="gone", problems=(str(error),))
+    copies = tuple(
+        path for path in dict.fromkeys((*batch.copies, batch.results)) if path not in ("", str(target))
+    )
     sorted_ = _sort(raw, route, batch, target, asked=_asked(ledger, batch), prices=prices)
     batch = ledger.note(
         batch,
         "downloaded",
         results=str(target),
+        copies=copies,
         is_partial=batch.is_open,
         answered=sorted_.counts["answered"],
         spent_usd=sorted_.spent_usd,

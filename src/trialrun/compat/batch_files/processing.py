@@ -145,10 +145,12 @@ def _own_requests(wanted: Wanted) -> dict[str, RequestLine]:
 
 
 def _batch_of(path: Path, book: Book) -> Batch | None:
-    """The batch whose answers were written there."""
-    return next(
-        (b for b in reversed(book.batches) if b.results and Path(b.results).resolve() == path.resolve()), None
-    )
+    """The batch whose answers were written there, as the last one or before."""
+    wanted = path.resolve()
+    newest = book.batches[::-1]
+    last = (each for each in newest if each.results and Path(each.results).resolve() == wanted)
+    before = (each for each in newest if wanted in {Path(copy).resolve() for copy in each.copies})
+    return next(last, None) or next(before, None)
 
 
 def _price_name(wanted: Wanted, batch: Batch | None, model: str) -> str:

@@ -77,6 +77,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The provider's handle of the uploaded file."""
     results: str = ""
     """Where the answers were written."""
+    copies: tuple[str, ...] = ()
+    """Where they were written before."""
     is_partial: bool = False
     """Whether more answers may follow those that were written."""
     answered: int | None = None

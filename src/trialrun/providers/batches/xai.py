@@ -226,7 +226,8 @@ def _counted(job: _Job, state: _State) -> Look:
         total=state.num_requests or None,
         done=state.num_success,
         failed=state.num_error,
-        results=(_RESULTS,) if has_ended else (),
+        # They can be had as they come. Whoever waits for the end looks at the phase.
+        results=(_RESULTS,) if has_ended or (state.ended and phase != "failed") else (),
         problems=common.reasons,
         created_at=seconds(common.created_at),
         expires_at=seconds(common.expires_at),
