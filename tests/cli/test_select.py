@@ -61,3 +61,14 @@ def test_a_rule_that_can_hold_for_nothing_is_refused(trialrun: Trialrun, small: 
         assert not Path("taken.yaml").exists()
     held = trialrun("select", small, "--factor", "manner", "--if", "pleased=yes >= 0", "--json")
     assert held.json["taken"] == ["warm", "cool"]
+
+
+def test_a_gate_that_nothing_passes_ends_the_chain_of_stages(trialrun: Trialrun, small: str, tmp_path: Path):
+    """`trialrun select ... && trialrun run deep.yaml`: where no level meets the rule there is no second stage."""
+    trialrun("rehearse", small, "-q")
+    rule = ("select", small, "--factor", "manner", "--if")
+    said = trialrun(*rule, "guest.words < 0", "--out", "taken.yaml")
+    assert said.exit == Exit.SOME_FAILED
+    assert "0 of 2 levels of `manner` taken" in said.out
+    assert "no second stage" in said.out
+    assert trialrun(*rule, "guest.words > 0", "--out", "taken.yaml").exit == Exit.DONE

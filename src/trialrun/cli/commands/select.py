@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from trialrun.app.exits import Exit
 from trialrun.cli import options
 from trialrun.cli.screen import Screen, Shown
 
@@ -41,7 +42,8 @@ def command(
 ) -> Shown:
     """Write the levels of a factor for which a rule holds in the finished trials of STUDY.
 
-    The next study takes them with {from: FILE}. Levels of which the trials say nothing are named and not taken.
+    The next study takes them with {from: FILE}. Levels of which the trials say nothing are named and not taken. The
+    exit code is 0 only if there is a level to take.
     """
     from trialrun.app.findings.selecting import select
     from trialrun.app.studies import results_of
@@ -60,7 +62,12 @@ def command(
         counts += f"; without data: {', '.join(found.without_data)}"
 
     def blocks() -> list[Block]:
-        return [Verbatim(found.text)] if out is None else [Line(counts), Line(f"written to {out}")]
+        if out is None:
+            return [Verbatim(found.text)]
+        closed = (
+            [] if found.taken else [Line("nothing meets the rule: there is no second stage to run", "bad")]
+        )
+        return [Line(counts), Line(f"written to {out}"), *closed]
 
     data = {
         "study": found.study,
@@ -73,4 +80,4 @@ def command(
         "file": str(out) if out else None,
         "entries": found.text,
     }
-    return Shown(data=data, blocks=blocks)
+    return Shown(data=data, blocks=blocks, exit=Exit.DONE if found.taken else Exit.SOME_FAILED)
