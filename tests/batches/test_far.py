@@ -8,12 +8,15 @@ import pytest
 
 from tests.batches.far import every_provider, far_plan, reach, run_far, script
 from tests.batches.test_doubts import decide, packs
-from tests.behaviour.support import facts
+from tests.behaviour.support import facts, states
 from trialrun.app.clock import SystemClock
 from trialrun.app.exits import Exit
 from trialrun.app.running import Options
 from trialrun.app.studies import Plan
+from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
+from trialrun.core.ports import Lab
+from trialrun.core.study import Trial
 from trialrun.testing.emulator import Emulator
 
 HOUR_S = 3600.0
@@ -185,3 +188,25 @@ async def test_a_batch_is_seen_only_when_its_provider_says_something_new(
     words = [fact.word for fact in facts(plan) if isinstance(fact, p.PackSeen)]
     assert len(words) <= 2 * len({"validating", "in_progress", "finalizing", "completed"})
     assert looks > 2 * len(words), "it is looked at far more often"
+
+
+@every_provider
+@pytest.mark.parametrize("fault", ["length", "refusal"])
+async def test_a_reply_that_was_cut_or_declined_in_a_batch_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, fault: str
+):
+    async with Emulator(script({"at": "line", "fault": fault, "nth": [2]})) as server:
+        reach(monkeypatch, server, kind)
+        plan = far_plan(tmp_path, kind, long_answers)
+        assert (await run_far(plan)).exit in (Exit.DONE, Exit.SOME_FAILED)
+        assert asked_once(server), "it is paid, and not asked again"
+    ends = Counter(
+        fact.finish for id_ in states(plan) for fact in facts(plan, id_) if isinstance(fact, f.Settled)
+    )
+    assert ends[fault] >= 1, ends
+
+
+async def long_answers(trial: Trial, lab: Lab) -> dict[str, object]:
+    return {
+        "answer": (await lab.ask("a", f"Tell me the story of number {trial.replicate}.", max_tokens=900)).text
+    }
