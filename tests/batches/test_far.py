@@ -210,3 +210,22 @@ async def long_answers(trial: Trial, lab: Lab) -> dict[str, object]:
     return {
         "answer": (await lab.ask("a", f"Tell me the story of number {trial.replicate}.", max_tokens=900)).text
     }
+
+
+async def test_batches_of_others_are_read_once_while_ours_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Anthropic's batches can only be told by their results, and one of the same size may be anybody's."""
+    slow = {"running_s": 1.0, "jitter": 0}
+    async with Emulator(script()) as server:
+        reach(monkeypatch, server, "anthropic")
+        assert (await run_far(far_plan(tmp_path / "others", "anthropic"))).exit is Exit.DONE
+        others = server.door.visits["anthropic", "download"]
+        server.follow(script(LOST, batches=slow))
+        plan = far_plan(tmp_path / "ours", "anthropic", study="another")
+        assert (await run_far(plan)).exit is Exit.DONE
+        downloads = server.door.visits["anthropic", "download"] - others
+    assert others == 2
+    assert downloads <= others + 3, (
+        "each stranger once; ours once to know it, and each of our two for its results"
+    )

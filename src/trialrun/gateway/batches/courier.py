@@ -326,13 +326,18 @@ class Courier:
             await self._made(pack.batch, is_found=True)
         if pack.batch or pack.decision is not None:
             return
+        strangers = set[str]()
         while not self._is_stopping:
             running = False
             for batch in await self._candidates():
+                if batch in strangers:
+                    continue
                 look = await self._ask("look at it", lambda b=batch: route.look(b))
-                if look.phase == "ended" and await self._has_our_ids(batch, look):
-                    await self._made(batch, is_found=True)
-                    return
+                if look.phase == "ended":
+                    if await self._has_our_ids(batch, look):
+                        await self._made(batch, is_found=True)
+                        return
+                    strangers.add(batch)
                 running |= look.phase not in ("ended", "failed", "gone")
             if not running or self._office.is_detached:
                 return
