@@ -12,10 +12,11 @@ from trialrun.core import facts as f
 from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
 from trialrun.core.errors import KernelBug
 from trialrun.core.ports import Answer
-from trialrun.core.pricing import ceiling_usd, cost_usd
+from trialrun.core.pricing import ceiling_usd, cost_usd, is_possible
 from trialrun.core.study import Budget, Limits, Price
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse
+from trialrun.gateway.settling import Metered, settlement_of
 from trialrun.testing.clock import ManualClock
 from trialrun.testing.memory import MemoryJournal
 from trialrun.testing.scripted import Scripted
@@ -69,6 +70,29 @@ async def test_a_count_that_cannot_be_is_no_count(tokens: dict[str, int]) -> Non
     assert settled.cost_usd is None
     assert ledger.study.settled_usd == 0
     assert ledger.study.held_usd == ceiling_usd(call_of("c/t", 0, "?", 1000).request, PRICE), "it stays held"
+
+
+async def test_what_a_provider_says_that_it_charged_goes_before_any_price() -> None:
+    charge = Decimal("0.00000123")
+    usage = Usage(tokens_in=10, tokens_out=5, charged_usd=charge)
+    assert cost_usd(usage, PRICE) == charge
+    _, facts, ledger = await ask(Scripted("fine", usage=lambda call, text: usage))
+    (settled,) = [fact for fact in facts if isinstance(fact, f.Settled)]
+    assert (settled.cost_usd, settled.priced_by) == (charge, "the provider's own charge")
+    assert ledger.study.settled_usd == charge
+    raw = RawReply(body=b"{}")
+    unpriced = settlement_of(
+        raw,
+        Request(model="x", messages=(), max_tokens=1),
+        Scripted("fine"),
+        None,
+        Metered(usage),
+        at="0",
+        attempt=1,
+        turn=0,
+    )
+    assert unpriced.cost_usd == charge, "also where nobody knows a price"
+    assert not is_possible(replace(usage, charged_usd=Decimal(-1)))
 
 
 async def test_more_cached_tokens_than_tokens_cost_no_less_than_nothing() -> None:
