@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from tests.gateway.test_budget import AuditedLedger, OnePrice, call_of, delta
 from trialrun.core import facts as f
 from trialrun.core.calls import Call, Parsed, RawReply, Request, Usage
 from trialrun.core.errors import KernelBug
 from trialrun.core.ports import Answer
-from trialrun.core.pricing import ceiling_usd, cost_usd, is_possible
+from trialrun.core.pricing import ceiling_usd, cost_usd
 from trialrun.core.study import Budget, Limits, Price
 from trialrun.gateway.gateway import Gateway
 from trialrun.gateway.purse import Purse
@@ -48,8 +48,8 @@ async def ask(provider: Scripted) -> tuple[Answer | BaseException, list[f.Fact],
     return answer, [entry.fact for entry in await journal.facts_of("c/t")], ledger
 
 
-def counted(**tokens: int) -> Callable[[Call, str], Usage]:
-    usage = replace(Usage(tokens_in=0, tokens_out=0), **tokens)
+def counted(**tokens: Any) -> Callable[[Call, str], Usage]:
+    usage = Usage(**tokens)
     return lambda call, text: usage
 
 
@@ -60,9 +60,11 @@ def counted(**tokens: int) -> Callable[[Call, str], Usage]:
         {"tokens_in": 5, "tokens_out": -1_000_000},
         {"tokens_in": 5, "tokens_out": 1, "tokens_cached": -900_000},
         {"tokens_in": 10**30, "tokens_out": 1},
+        {"tokens_in": 5, "tokens_out": 1, "billed_usd": Decimal("-0.1")},
+        {"tokens_in": 5, "tokens_out": 1, "billed_usd": Decimal(10**9)},
     ],
 )
-async def test_a_count_that_cannot_be_is_no_count(tokens: dict[str, int]) -> None:
+async def test_a_count_that_cannot_be_is_no_count(tokens: dict[str, Any]) -> None:
     answer, facts, ledger = await ask(Scripted("fine", usage=counted(**tokens)))
     assert isinstance(answer, Answer), "the reply itself is good"
     (settled,) = [fact for fact in facts if isinstance(fact, f.Settled)]
@@ -73,16 +75,14 @@ async def test_a_count_that_cannot_be_is_no_count(tokens: dict[str, int]) -> Non
 
 
 async def test_what_a_provider_says_that_it_charged_goes_before_any_price() -> None:
-    charge = Decimal("0.00000123")
-    usage = Usage(tokens_in=10, tokens_out=5, charged_usd=charge)
-    assert cost_usd(usage, PRICE) == charge
+    usage = Usage(tokens_in=5, tokens_out=1, billed_usd=Decimal("0.000123456"))
     _, facts, ledger = await ask(Scripted("fine", usage=lambda call, text: usage))
     (settled,) = [fact for fact in facts if isinstance(fact, f.Settled)]
-    assert (settled.cost_usd, settled.priced_by) == (charge, "the provider's own charge")
-    assert ledger.study.settled_usd == charge
-    raw = RawReply(body=b"{}")
+    assert settled.cost_usd == ledger.study.settled_usd == Decimal("0.000123456")
+    assert settled.priced_by.endswith(": as billed")
+    assert ledger.study.held_usd == 0
     unpriced = settlement_of(
-        raw,
+        RawReply(body=b"{}"),
         Request(model="x", messages=(), max_tokens=1),
         Scripted("fine"),
         None,
@@ -91,8 +91,7 @@ async def test_what_a_provider_says_that_it_charged_goes_before_any_price() -> N
         attempt=1,
         turn=0,
     )
-    assert unpriced.cost_usd == charge, "also where nobody knows a price"
-    assert not is_possible(replace(usage, charged_usd=Decimal(-1)))
+    assert unpriced.cost_usd == usage.billed_usd, "also where nobody knows a price"
 
 
 async def test_more_cached_tokens_than_tokens_cost_no_less_than_nothing() -> None:

@@ -1,5 +1,6 @@
 """Chat completions: what is sent, and how the replies of different servers are read."""
 
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -194,6 +195,34 @@ def test_an_empty_purse_is_told_from_a_fast_client() -> None:
     ):
         with pytest.raises(QuotaExhausted):
             provider().checked(RawReply(body=body, status=status), call(), Keys())
+
+
+@pytest.mark.parametrize(
+    ("bill", "usage", "usd"),
+    [
+        (None, {"cost": 0.5}, None),
+        ("usd", {}, None),
+        ("usd", {"cost": 0}, "0"),
+        (
+            "usd",
+            {"cost": 6.7e-06, "is_byok": False, "cost_details": {"upstream_inference_cost": 6.7e-06}},
+            "0.0000067",
+        ),
+        ("usd", {"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, "0.21"),
+        ("usd", {"cost": 0.01, "is_byok": True, "cost_details": None}, None),
+        ("usd", {"cost": "free"}, None),
+        ("usd", {"cost": True}, None),
+        ("ticks", {"cost_in_usd_ticks": 37_756_000}, "0.0037756"),
+        ("ticks", {"cost": 1}, None),
+    ],
+)
+def test_a_charge_is_read_where_the_server_s_dialect_has_one(
+    bill: Any, usage: dict[str, Any], usd: str | None
+) -> None:
+    asked = provider(dialect=Dialect(bill=bill))
+    metered = asked.meter(raw(choices=choice(), usage={"prompt_tokens": 5, "completion_tokens": 1, **usage}))
+    assert metered is not None
+    assert metered.billed_usd == (None if usd is None else Decimal(usd))
 
 
 def test_a_secret_prints_nothing_of_itself() -> None:

@@ -19,7 +19,7 @@ from trialrun.providers.batches.mistral import MistralBatches, hours_of
 from trialrun.providers.batches.openai import OpenAIBatches
 from trialrun.providers.batches.together import TogetherBatches
 from trialrun.providers.batches.xai import XaiBatches
-from trialrun.providers.openai_chat import OpenAIChat
+from trialrun.providers.openai_chat import Dialect, OpenAIChat
 
 MISTRAL: dict[str, Any] = {
     "id": "b-1",
@@ -56,7 +56,8 @@ async def at(
     kind: type[OpenAIBatches], answers: dict[str, Any]
 ) -> AsyncGenerator[tuple[OpenAIBatches, BatchFarEnd], None]:
     async with BatchFarEnd(answers).running() as far_end:
-        route = kind(OpenAIChat("x", base_url=f"{far_end.url}/v1", key=KEY))
+        dialect = Dialect(bill="ticks") if kind is XaiBatches else None
+        route = kind(OpenAIChat("x", base_url=f"{far_end.url}/v1", key=KEY, dialect=dialect))
         try:
             yield route, far_end
         finally:
@@ -317,7 +318,7 @@ async def test_xai_hands_out_results_page_by_page_and_tells_what_each_costs():
         assert first.raw is not None
         usage = route.provider.meter(first.raw)
     assert usage is not None
-    assert usage.charged_usd == Decimal("0.0012")
+    assert usage.billed_usd == Decimal("0.0012")
     assert isinstance(refused.error, RequestRefused)
     assert "it says why" in str(refused.error)
     assert isinstance(busy.error, Throttled)

@@ -115,7 +115,7 @@ class Ledger:
 
     def settle(self, condition: str, trial: str, held: Decimal, cost: Decimal) -> None:
         """The real cost takes the place of the hold."""
-        if cost > held:
+        if cost > held and self.budget.has_cap:
             self.overruns += 1
         for _, account in self._levels(condition, trial):
             account.held_usd -= held

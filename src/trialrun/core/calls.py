@@ -104,8 +104,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_cached: int = 0
     tokens_cache_write: int = 0
     tokens_reasoning: int = 0
-    charged_usd: Decimal | None = None
-    """What the provider says that it charges for the reply, where it says so."""
+    billed_usd: Decimal | None = None
+    """What the provider says that it charges for the call, where it says so; it goes before any price."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ TEMPLATE_TOKENS_OF_FORMS = 1024
 _MILLION = Decimal(1_000_000)
 _ZERO = Decimal(0)
 _MOST_TOKENS = 10**12
+_MOST_USD = 10**6
 
 
 def most_tokens_in(request: Request) -> int:
@@ -34,7 +35,7 @@ def ceiling_usd(request: Request, price: Price) -> Decimal:
 
 
 def is_possible(usage: Usage) -> bool:
-    """Whether so many tokens can be meant: a count below zero, or beyond all models, is a fault of the provider's."""
+    """Whether so much can be meant: a count or a charge below zero, or beyond all models, is the provider's fault."""
     counts = (
         usage.tokens_in,
         usage.tokens_out,
@@ -42,16 +43,20 @@ def is_possible(usage: Usage) -> bool:
         usage.tokens_cache_write,
         usage.tokens_reasoning,
     )
-    return min(counts) >= 0 and max(counts) < _MOST_TOKENS and (usage.charged_usd or _ZERO) >= 0
+    billed_usd = usage.billed_usd or _ZERO
+    return min(counts) >= 0 and max(counts) < _MOST_TOKENS and 0 <= billed_usd < _MOST_USD
+
+
+def paid_usd(usage: Usage, price: Price | None) -> Decimal | None:
+    """What was paid for a reply: what the provider says that it charges, else its tokens at this price; None if nobody
+    knows."""
+    if usage.billed_usd is not None:
+        return usage.billed_usd
+    return cost_usd(usage, price) if price else None
 
 
 def cost_usd(usage: Usage, price: Price) -> Decimal:
-    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones.
-
-    What the provider says that it charged goes before any price.
-    """
-    if usage.charged_usd is not None:
-        return usage.charged_usd
+    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones."""
     for above, rates in price.tiers:
         if usage.tokens_in > above:
             price = rates

@@ -14,11 +14,8 @@ from trialrun.core.envelope import open_
 from trialrun.core.errors import KernelBug, ReplyUnreadable
 from trialrun.core.identity import canonical, text_hash
 from trialrun.core.ports import Provider
-from trialrun.core.pricing import cost_usd, is_possible
+from trialrun.core.pricing import is_possible, paid_usd
 from trialrun.core.study import Price
-
-CHARGED = "the provider's own charge"
-"""Who priced a reply that says what it costs."""
 
 
 class Settlement(NamedTuple):
@@ -78,11 +75,10 @@ def settlement_of(
         extras = canonical(parsed.extras).decode()
         extras_name = text_hash(extras)
         texts[extras_name] = extras
-    cost, priced_by = _cost_of(usage, price)
     settled = f.Settled(
         at=at,
         attempt=attempt,
-        cost_usd=cost,
+        cost_usd=paid_usd(usage, price) if usage else None,
         usage=usage,
         text=text_name,
         raw=raw_name,
@@ -90,7 +86,7 @@ def settlement_of(
         model=parsed.model,
         request_id=raw.request_id,
         latency_s=round(raw.latency_s, 6),
-        priced_by=priced_by,
+        priced_by=_priced_by(usage, price, provider),
         unreadable=problem.what if problem else "",
         tool_calls=parsed.tool_calls,
         extras=extras_name,
@@ -106,13 +102,6 @@ def settlement_of(
     )
 
 
-def _cost_of(usage: Usage | None, price: Price | None) -> tuple[Decimal | None, str]:
-    """The cost, and who says so."""
-    if usage is not None and usage.charged_usd is not None:
-        return usage.charged_usd, CHARGED
-    return cost_usd(usage, price) if usage and price else None, price.source if price else ""
-
-
 def _parsed(
     provider: Provider, raw: RawReply, request: Request
 ) -> tuple[Parsed, ReplyUnreadable | None, KernelBug | None]:
@@ -123,6 +112,12 @@ def _parsed(
     except Exception as error:  # noqa: BLE001 - as above
         bug = _bug(provider, error)
         return Parsed(text="", finish="other"), ReplyUnreadable(str(bug)), bug
+
+
+def _priced_by(usage: Usage | None, price: Price | None, provider: Provider) -> str:
+    if usage is not None and usage.billed_usd is not None:
+        return f"{provider.name}: as billed"
+    return price.source if price else ""
 
 
 def _bug(provider: Provider, error: Exception) -> KernelBug:

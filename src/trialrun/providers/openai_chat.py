@@ -5,7 +5,6 @@ What differs between those servers is data, in a `Dialect`; what differs between
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -23,6 +22,7 @@ from trialrun.providers.bodies import (
     extras_in,
     seed_of,
 )
+from trialrun.providers.chat_usage import Bill, usage_in
 from trialrun.providers.http.client import HttpClient
 from trialrun.providers.keys import Secret
 from trialrun.providers.reading import data_of
@@ -63,7 +63,6 @@ _FINISH: Mapping[str, Finish] = {
     "tool_calls": "tool",
     "function_call": "tool",
 }
-TICK_USD = Decimal("1e-10")
 """In which xAI counts money."""
 _JSON_ONLY = "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n"
 
@@ -75,6 +74,8 @@ class Dialect:
     limit: str = "max_tokens"
     seed: str | None = "seed"
     schema: SchemaStyle = "json_schema"
+    bill: Bill | None = None
+    """In what the server says beside its tokens what the call was billed: nothing, `cost`, `cost_in_usd_ticks`."""
 
 
 OPENAI = Dialect(limit="max_completion_tokens")
@@ -138,20 +139,12 @@ class OpenAIChat(HttpAccount):
 
     def meter(self, raw: RawReply) -> Usage | None:
         try:
-            usage = _BILL.decode(raw.body).usage
+            usage = usage_in(raw.body, self.dialect.bill)
         except READ_ERRORS:
             return None
-        if usage is None:
-            return Usage(tokens_in=0, tokens_out=0) if is_free_policy(raw.body) else None
-        return Usage(
-            tokens_in=usage.prompt_tokens,
-            # Some servers count reasoning beside the completion and only the total says so.
-            tokens_out=max(usage.completion_tokens, usage.total_tokens - usage.prompt_tokens),
-            tokens_cached=usage.cached,
-            tokens_cache_write=usage.written,
-            tokens_reasoning=usage.reasoning,
-            charged_usd=None if usage.cost_in_usd_ticks is None else usage.cost_in_usd_ticks * TICK_USD,
-        )
+        if usage is None and is_free_policy(raw.body):
+            return Usage(tokens_in=0, tokens_out=0)
+        return usage
 
     def parse(self, raw: RawReply, request: Request) -> Parsed:
         try:
@@ -197,38 +190,6 @@ class OpenAIChat(HttpAccount):
 
 _Skipped = msgspec.Raw
 _ABSENT = msgspec.Raw()
-
-
-class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int
-    completion_tokens: int = 0
-    total_tokens: int = 0
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: int | None = 0
-    cost_in_usd_ticks: int | None = None
-    """Of xAI: what it charges, after all discounts."""
-
-    @property
-    def cached(self) -> int:
-        details = self.prompt_tokens_details
-        return (details.cached_tokens if details else None) or self.prompt_cache_hit_tokens or 0
-
-    @property
-    def written(self) -> int:
-        details = self.prompt_tokens_details
-        return (details.cache_write_tokens if details else None) or 0
-
-    @property
-    def reasoning(self) -> int:
-        details = self.completion_tokens_details
-        return (details.reasoning_tokens if details else None) or 0
 
 
 class _Function(msgspec.Struct):
@@ -299,15 +260,8 @@ _KNOWN_IN_CHOICE = frozenset(_PlainChoice.__struct_fields__) - {"logprobs"}
 _KNOWN_IN_MESSAGE = frozenset(_PlainMessage.__struct_fields__)
 
 
-class _Bill(msgspec.Struct):
-    """The same body, read for its tokens alone: neither half may spoil the other."""
-
-    usage: _Usage | None = None
-
-
 _PLAIN = msgspec.json.Decoder(_PlainReply)
 _REPLY = msgspec.json.Decoder(_Reply)
-_BILL = msgspec.json.Decoder(_Bill)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CHOICES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 

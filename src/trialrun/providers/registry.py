@@ -72,8 +72,12 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
             settings=("GOOGLE", "GOOGLE_GEMINI"),
         ),
         "vertex": Endpoint(base_url="", wire="vertex", settings=("GOOGLE_VERTEX",)),
-        "openrouter": Endpoint(base_url="https://openrouter.ai/api/v1", keys=("OPENROUTER_API_KEY",)),
-        "xai": Endpoint(base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",)),
+        "openrouter": Endpoint(
+            base_url="https://openrouter.ai/api/v1",
+            keys=("OPENROUTER_API_KEY",),
+            dialect=Dialect(bill="usd"),
+        ),
+        "xai": Endpoint(base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",), dialect=Dialect(bill="ticks")),
         "groq": Endpoint(base_url="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",)),
         "mistral": Endpoint(
             base_url="https://api.mistral.ai/v1",

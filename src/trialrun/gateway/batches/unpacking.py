@@ -23,7 +23,7 @@ from trialrun.core.facts import tag_of
 from trialrun.core.marks import Marks
 from trialrun.core.packs import Pack
 from trialrun.core.ports import Clock, Journal, PriceBook
-from trialrun.core.pricing import cost_usd
+from trialrun.core.pricing import paid_usd
 from trialrun.core.study import Limits, Price
 from trialrun.gateway.breaker import Breaker
 from trialrun.gateway.purse import Purse
@@ -263,7 +263,7 @@ class _Unpacking:
         if result.raw is None or row.key in self._ended.charged:
             return
         usage = metered(self._route.provider, result.raw).usage
-        cost = cost_usd(usage, self._price) if usage and self._price else None
+        cost = paid_usd(usage, self._price) if usage else None
         charged = f.Charged(
             at=row.at, attempt=row.attempt, cost_usd=cost, usage=usage, reason="its result came twice"
         )

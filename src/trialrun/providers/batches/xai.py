@@ -16,7 +16,7 @@ from trialrun.core.errors import Unavailable
 from trialrun.providers.batches import google_jobs
 from trialrun.providers.batches.openai import Counts, Job, Offer, OpenAIBatches, Problem, Problems
 from trialrun.providers.batches.route import seconds
-from trialrun.providers.openai_chat import TICK_USD
+from trialrun.providers.chat_usage import TICK_USD
 
 _RESULTS = "results"
 _RESULTS_A_PAGE = 1000

@@ -1,0 +1,78 @@
+"""What a chat completion says of its tokens and of what it cost. It is read apart from the reply: neither may spoil the
+other."""
+
+from decimal import Decimal
+from math import isfinite
+from typing import Literal
+
+import msgspec
+
+from trialrun.core.calls import Usage
+
+Bill = Literal["usd", "ticks"]
+"""`cost` in USD, as OpenRouter says it, or `cost_in_usd_ticks`, as xAI does: what was charged, discounts and all."""
+
+TICK_USD = Decimal("1e-10")
+
+
+def usage_in(body: bytes, bill: Bill | None) -> Usage | None:
+    """The usage of a reply; None if it tells none. Raises what decoding raises."""
+    usage = _BILL.decode(body).usage
+    if usage is None:
+        return None
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        tokens_in=usage.prompt_tokens,
+        # Some servers count reasoning beside the completion and only the total says so.
+        tokens_out=max(usage.completion_tokens, usage.total_tokens - usage.prompt_tokens),
+        tokens_cached=(prompt.cached_tokens if prompt else None) or usage.prompt_cache_hit_tokens or 0,
+        tokens_cache_write=(prompt.cache_write_tokens if prompt else None) or 0,
+        tokens_reasoning=(completion.reasoning_tokens if completion else None) or 0,
+        billed_usd=_billed_usd(usage, bill) if bill else None,
+    )
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: int | None = 0
+    cost: object = None
+    cost_details: dict[str, object] | None = None
+    cost_in_usd_ticks: object = None
+    is_byok: object = None
+
+
+class _Bill(msgspec.Struct):
+    usage: _Usage | None = None
+
+
+_BILL = msgspec.json.Decoder(_Bill)
+
+
+def _billed_usd(usage: _Usage, bill: Bill) -> Decimal | None:
+    if bill == "ticks":
+        ticks = _amount(usage.cost_in_usd_ticks)
+        return None if ticks is None else ticks * TICK_USD
+    cost = _amount(usage.cost)
+    if cost is None or usage.is_byok is not True:
+        return cost
+    # With a key of the user's own at the model's maker, `cost` is the fee alone.
+    details = usage.cost_details
+    upstream = _amount(details.get("upstream_inference_cost")) if details else None
+    return None if upstream is None else cost + upstream
+
+
+def _amount(value: object) -> Decimal | None:
+    """A number as it was written; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return Decimal(str(value))
