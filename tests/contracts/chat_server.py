@@ -79,7 +79,7 @@ class ChatServer:
                     text="<html>Welcome to the hotel network</html>", content_type="text/html"
                 )
             case "no choices":
-                return web.json_response({"error": {"message": "upstream failed", "code": 502}})
+                return web.json_response({"error": {"message": "upstream failed"}})
             case "cut JSON":
                 return web.json_response(self.wire.reply(self.bodies[-1], CUT, True))
             case "no connection" | "dropped before the request was read":

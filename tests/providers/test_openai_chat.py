@@ -9,7 +9,14 @@ import pytest
 from tests.contracts.chat_server import ChatServer
 from trialrun.core import chance
 from trialrun.core.calls import Call, Message, RawReply, Request
-from trialrun.core.errors import AuthRefused, QuotaExhausted, ReplyUnreadable, RequestRefused
+from trialrun.core.errors import (
+    AuthRefused,
+    QuotaExhausted,
+    ReplyUnreadable,
+    RequestRefused,
+    Throttled,
+    Unavailable,
+)
 from trialrun.providers.http.client import HttpClient
 from trialrun.providers.keys import Keys, Secret
 from trialrun.providers.limits import retry_after_s
@@ -109,7 +116,9 @@ def test_the_ways_in_which_a_reply_ends() -> None:
         ("model_length", "length"),
         ("content_filter", "refusal"),
         ("tool_calls", "tool"),
-        ("eos", "other"),
+        ("eos", "stop"),
+        ("end_turn", "stop"),
+        ("load", "other"),
         (None, "other"),
     ):
         assert provider().parse(raw(choices=choice(finish=finish)), request).finish == ours
@@ -195,6 +204,41 @@ def test_an_empty_purse_is_told_from_a_fast_client() -> None:
     ):
         with pytest.raises(QuotaExhausted):
             provider().checked(RawReply(body=body, status=status), call(), Keys())
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "billed"),
+    [
+        (429, Throttled, "no"),
+        (502, Unavailable, "unknown"),
+        (408, Unavailable, "unknown"),
+        (503, Unavailable, "no"),
+        (400, RequestRefused, "no"),
+        (402, QuotaExhausted, None),
+        (401, AuthRefused, None),
+    ],
+)
+def test_a_failure_that_a_status_of_200_hides_is_a_failure(code: int, kind: Any, billed: str | None) -> None:
+    hidden = raw(error={"message": "Provider returned error", "code": code, "metadata": {}}, user_id="u")
+    with pytest.raises(kind, match="Provider returned error") as caught:
+        provider().checked(hidden, call(), Keys())
+    assert getattr(caught.value, "billed", None) == billed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"choices": choice(), "error": None},
+        {"choices": choice(), "error": {"message": "x", "code": 502}},
+        {"usage": {"prompt_tokens": 5}, "error": {"message": "x", "code": 502}},
+        {"error": {"message": "x", "code": "server_error"}},
+        {"error": "x"},
+        {"choices": choice('He said: "error".')},
+    ],
+)
+def test_what_has_choices_or_tokens_or_no_code_is_read_as_a_reply(more: dict[str, Any]) -> None:
+    body = raw(**more)
+    assert provider().checked(body, call(), Keys()).body == body.body
 
 
 @pytest.mark.parametrize(

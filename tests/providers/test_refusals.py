@@ -59,6 +59,8 @@ TOO_LOW = "Your credit balance is too low to access the Anthropic API."
 OVER = "You have reached your specified API usage limits. You will regain access on 2026-12-01."
 
 SPENT = "Your team has either used all available credits or reached its monthly spending limit."
+SUSPENDED = "Account lab is suspended, possibly due to reaching the monthly spending limit or failure to pay."
+FREE = "Rate limit exceeded: free-models-per-{}."
 
 CASES: list[tuple[int, dict[str, Any], type[TrialrunError]]] = [
     (401, openai("invalid_api_key"), AuthRefused),
@@ -115,6 +117,10 @@ CASES: list[tuple[int, dict[str, Any], type[TrialrunError]]] = [
     (403, xai("permission-denied", "Access to the chat endpoint is denied."), AuthRefused),
     (429, xai("Some resource has been exhausted", SPENT), QuotaExhausted),
     (429, xai("Some resource has been exhausted", "Too many requests for team."), Throttled),
+    (412, openai("PRECONDITION_FAILED", SUSPENDED, type_="error"), QuotaExhausted),
+    (412, openai("PRECONDITION_FAILED", "The deployment is scaled to zero.", type_="error"), RequestRefused),
+    (429, {"error": {"message": FREE.format("day"), "code": 429}}, QuotaExhausted),
+    (429, {"error": {"message": FREE.format("min"), "code": 429}}, Throttled),
 ]
 
 

@@ -65,7 +65,7 @@ class HttpAccount(ABC):
         return self.checked(raw, call, self._keys)
 
     def checked(self, raw: RawReply, call: Call, keys: Keys) -> RawReply:
-        """The reply without our keys; any status but 200 raises, unless the provider declined the prompt itself."""
+        """The reply without our keys; any status but 200 raises, unless it is an answer all the same."""
         raw = RawReply(
             body=keys.hide_in_bytes(raw.body),
             status=raw.status,
@@ -73,9 +73,13 @@ class HttpAccount(ABC):
             request_id=keys.hide_in(raw.request_id),
             headers=keys.hide_in_each(raw.headers),
         )
-        if raw.status == 200 or is_policy(raw):
+        if raw.status == 200 or is_policy(raw) or self.is_reply(raw):
             return raw
         raise self.error(raw, about=call.place, model=call.request.model, keys=keys)
+
+    def is_reply(self, raw: RawReply) -> bool:
+        """Whether a status other than 200 brings what a model wrote."""
+        return False
 
     async def request(
         self,

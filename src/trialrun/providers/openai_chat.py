@@ -9,8 +9,19 @@ from typing import Literal
 
 import msgspec
 
-from trialrun.core.calls import Call, Finish, Message, Parsed, RawReply, Request, Tool, ToolCall, Usage
-from trialrun.core.errors import ReplyUnreadable
+from trialrun.core.calls import (
+    Call,
+    Finish,
+    Message,
+    Parsed,
+    RawReply,
+    Request,
+    SeedState,
+    Tool,
+    ToolCall,
+    Usage,
+)
+from trialrun.core.errors import ReplyUnreadable, TrialrunError, Unavailable
 from trialrun.providers import quirks
 from trialrun.providers.account import HttpAccount, model_name
 from trialrun.providers.bodies import (
@@ -24,9 +35,9 @@ from trialrun.providers.bodies import (
 )
 from trialrun.providers.chat_usage import Bill, usage_in
 from trialrun.providers.http.client import HttpClient
-from trialrun.providers.keys import Secret
+from trialrun.providers.keys import Keys, Secret
 from trialrun.providers.reading import data_of
-from trialrun.providers.refusals import LONGEST_MESSAGE, is_free_policy, policy_text, problem_in
+from trialrun.providers.refusals import LONGEST_MESSAGE, is_free_policy, is_policy, policy_text, problem_in
 from trialrun.providers.schemas import is_strict
 
 SchemaStyle = Literal["json_schema", "json_object"]
@@ -57,13 +68,20 @@ _OURS = frozenset(
 )
 _FINISH: Mapping[str, Finish] = {
     "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
     "length": "length",
     "model_length": "length",
     "content_filter": "refusal",
     "tool_calls": "tool",
     "function_call": "tool",
 }
-"""In which xAI counts money."""
+# The server broke in the middle of the reply: what is there of it is no outcome.
+_BROKEN_OFF = frozenset({"error", "insufficient_system_resource"})
+_UNFIT = "json_validate_failed"
+"""What Groq says, under status 400, when what its model wrote does not fit the schema."""
+_SAYS_ERROR = b'"error"'
+_NO_BACKEND = "fp_ollama"
 _JSON_ONLY = "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n"
 
 
@@ -137,6 +155,32 @@ class OpenAIChat(HttpAccount):
     def prepare(self, call: Call) -> bytes:
         return chat_body(call, self.dialect)
 
+    def checked(self, raw: RawReply, call: Call, keys: Keys) -> RawReply:
+        raw = super().checked(raw, call, keys)
+        if raw.status == 200 and _SAYS_ERROR in raw.body and (error := self._failed_in(raw, call, keys)):
+            raise error
+        return raw
+
+    def is_reply(self, raw: RawReply) -> bool:
+        return raw.status == 400 and _UNFIT in problem_in(raw.body).codes
+
+    def _failed_in(self, raw: RawReply, call: Call, keys: Keys) -> TrialrunError | None:
+        """The failure that a status of 200 hides. What has choices or tokens is a reply, and is settled."""
+        try:
+            failed = _FAILED.decode(raw.body)
+        except READ_ERRORS:
+            return None
+        code = failed.error.code if failed.error else None
+        if failed.choices or failed.usage or code is None or not 400 <= code < 600:
+            return None
+        told = RawReply(body=raw.body, status=code, headers=raw.headers)
+        if is_policy(told):
+            return None
+        error = self.error(told, about=call.place, model=call.request.model, keys=keys)
+        if isinstance(error, Unavailable) and code != 503:
+            error.billed = "unknown"  # the model was already at work
+        return error
+
     def meter(self, raw: RawReply) -> Usage | None:
         try:
             usage = usage_in(raw.body, self.dialect.bill)
@@ -154,15 +198,13 @@ class OpenAIChat(HttpAccount):
             raise ReplyUnreadable(f"{self.name} sent no chat completion ({kind}): {error}") from error
         family = quirks.family_of("openai-chat", model_name(request.model))
         dropped = quirks.settings_of(request, family).dropped
-        seed = quirks.seed_state(is_sent=self.dialect.seed is not None, backend=reply.system_fingerprint)
+        seed = quirks.seed_state(is_sent=self.dialect.seed is not None, backend=_backend(reply))
         if not reply.choices:
-            if (declined := policy_text(raw.body)) is not None:
-                return Parsed(text=declined, finish="refusal", seed=seed, dropped=dropped)
-            problem = (
-                self._keys.hide_in(problem_in(raw.body).message)[:LONGEST_MESSAGE] or "it holds no choice"
-            )
-            raise ReplyUnreadable(f"{self.name} sent an empty reply: {problem}")
+            return self._without_choices(raw, seed, dropped)
         choice = reply.choices[0]
+        if choice.error or choice.finish_reason in _BROKEN_OFF:
+            why = self._told(msgspec.json.encode({"error": choice.error})) or choice.finish_reason
+            raise ReplyUnreadable(f"{self.name} broke the reply off: {why}")
         text, finish = _text_of(choice.message.content), _FINISH.get(choice.finish_reason or "", "other")
         calls = tuple(
             ToolCall(
@@ -186,6 +228,21 @@ class OpenAIChat(HttpAccount):
             seed=seed,
             dropped=dropped,
         )
+
+    def _without_choices(self, raw: RawReply, seed: SeedState, dropped: tuple[str, ...]) -> Parsed:
+        if (declined := policy_text(raw.body)) is not None:
+            return Parsed(text=declined, finish="refusal", seed=seed, dropped=dropped)
+        if raw.status != 200:
+            raise ReplyUnreadable(
+                f"{self.name} says that the reply does not fit its schema", text=_unfit(raw.body)
+            )
+        raise ReplyUnreadable(
+            f"{self.name} sent an empty reply: {self._told(raw.body) or 'it holds no choice'}"
+        )
+
+    def _told(self, body: bytes) -> str:
+        """What the server says of a failure, fit to be shown."""
+        return self._keys.hide_in(problem_in(body).message)[:LONGEST_MESSAGE]
 
 
 _Skipped = msgspec.Raw
@@ -211,6 +268,7 @@ class _Message(msgspec.Struct, frozen=True):
 class _Choice(msgspec.Struct, frozen=True):
     message: _Message
     finish_reason: str | None = None
+    error: object = None
 
 
 class _Reply(msgspec.Struct, frozen=True):
@@ -223,6 +281,8 @@ class _PlainMessage(_Message, frozen=True, forbid_unknown_fields=True):
     """One that has nothing beside what the protocol knows. The same is true of the next two."""
 
     annotations: _Skipped = _ABSENT
+    name: _Skipped = _ABSENT
+    prefix: _Skipped = _ABSENT
     function_call: _Skipped = _ABSENT
     reasoning: _Skipped = _ABSENT
     reasoning_content: _Skipped = _ABSENT
@@ -235,9 +295,11 @@ class _PlainChoice(_Choice, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     content_filter_results: _Skipped = _ABSENT
     index: _Skipped = _ABSENT
     native_finish_reason: _Skipped = _ABSENT
+    seed: _Skipped = _ABSENT
     stop_reason: _Skipped = _ABSENT
     logprobs: None = None
-    """Not known, but sent by most servers, as nothing."""
+    token_ids: None = None
+    """Not known, but sent by many servers, as nothing."""
 
 
 class _PlainReply(_Reply, frozen=True, forbid_unknown_fields=True):
@@ -251,15 +313,42 @@ class _PlainReply(_Reply, frozen=True, forbid_unknown_fields=True):
     stats: _Skipped = _ABSENT
     timings: _Skipped = _ABSENT
     usage: _Skipped = _ABSENT
+    usage_breakdown: _Skipped = _ABSENT
     warning: _Skipped = _ABSENT
     x_groq: _Skipped = _ABSENT
+    kv_transfer_params: None = None
+    prompt_logprobs: None = None
+    prompt_token_ids: None = None
 
 
-_KNOWN = frozenset(_PlainReply.__struct_fields__)
-_KNOWN_IN_CHOICE = frozenset(_PlainChoice.__struct_fields__) - {"logprobs"}
+_SENT_AS_NOTHING = {"kv_transfer_params", "logprobs", "prompt_logprobs", "prompt_token_ids", "token_ids"}
+_KNOWN = frozenset(_PlainReply.__struct_fields__) - _SENT_AS_NOTHING
+_KNOWN_IN_CHOICE = frozenset(_PlainChoice.__struct_fields__) - _SENT_AS_NOTHING
 _KNOWN_IN_MESSAGE = frozenset(_PlainMessage.__struct_fields__)
 
 
+class _Failure(msgspec.Struct):
+    code: int | None = None
+
+
+class _Failed(msgspec.Struct):
+    """A body of status 200 that reports a failure."""
+
+    error: _Failure | None = None
+    choices: object = None
+    usage: object = None
+
+
+class _Unfit(msgspec.Struct):
+    failed_generation: str = ""
+
+
+class _UnfitReply(msgspec.Struct):
+    error: _Unfit
+
+
+_FAILED = msgspec.json.Decoder(_Failed)
+_UNFIT_REPLY = msgspec.json.Decoder(_UnfitReply)
 _PLAIN = msgspec.json.Decoder(_PlainReply)
 _REPLY = msgspec.json.Decoder(_Reply)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -284,6 +373,20 @@ def _extras(body: bytes) -> dict[str, object]:
         **extras_in(choice, _KNOWN_IN_CHOICE),
         **extras_in(_FIELDS.decode(choice["message"]), _KNOWN_IN_MESSAGE),
     }
+
+
+def _unfit(body: bytes) -> str:
+    """What the model wrote, of which the server says that it does not fit."""
+    try:
+        return _UNFIT_REPLY.decode(body).error.failed_generation
+    except READ_ERRORS:
+        return ""
+
+
+def _backend(reply: _Reply) -> str | None:
+    """The backend that the server names. Some put a word there that is always the same."""
+    named = reply.system_fingerprint
+    return None if named in (_NO_BACKEND, reply.model) else named
 
 
 def _text_of(content: str | list[dict[str, object]] | None) -> str:

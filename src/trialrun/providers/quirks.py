@@ -61,6 +61,24 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(protocol="openai-chat", pattern=r"(gpt-[34]|chatgpt-).*", drops=(EFFORT,), why="does not reason"),
     Family(
+        protocol="openai-chat",
+        pattern=r"grok-(2|3|3-fast|.*-non-reasoning)(-latest|-\d{4})?",
+        drops=(EFFORT,),
+        why="does not reason",
+    ),
+    Family(
+        protocol="openai-chat",
+        pattern=r"grok-(4|4(-1)?-fast.*|4\.20.*-reasoning|code-fast.*)(-latest|-\d{4})?",
+        drops=("stop", EFFORT),
+        why="reasons at an effort of its own, and has no stop words",
+    ),
+    Family(
+        protocol="openai-chat",
+        pattern=r"grok-([4-9]|3-mini|code|build).*",
+        drops=("stop",),
+        why="reasons, and has no stop words",
+    ),
+    Family(
         protocol="openai-responses",
         pattern=_CHAT_5,
         drops=(EFFORT,),
@@ -131,7 +149,7 @@ LACKS: Mapping[Protocol, tuple[str, ...]] = {
 """What a protocol has no field for, whatever the model."""
 
 LIMIT_NAMES: Mapping[Protocol, str] = {
-    "openai-chat": "max_completion_tokens (other servers: max_tokens)",
+    "openai-chat": "max_completion_tokens (most other servers: max_tokens)",
     "openai-responses": "max_output_tokens",
     "anthropic": "max_tokens",
     "gemini": "generationConfig.maxOutputTokens",

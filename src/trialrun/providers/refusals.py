@@ -45,6 +45,8 @@ QUOTA_CODES = frozenset(
 
 QUOTA_WORDS = (
     "credit balance is too low",
+    "free-models-per-day",
+    "monthly spending limit",
     "prepayment credits are depleted",
     "spending cap",
     "used all available credits",
@@ -179,7 +181,7 @@ def is_quota(status: int, problem: Problem) -> bool:
     """Whether the account's own limit is reached, and not the pace of a minute."""
     if status == 402:
         return True
-    if status not in (400, 403, 429):
+    if status not in (400, 403, 412, 429):
         return False
     return (
         not problem.codes.isdisjoint(QUOTA_CODES)

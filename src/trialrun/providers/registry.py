@@ -77,8 +77,16 @@ ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType(
             keys=("OPENROUTER_API_KEY",),
             dialect=Dialect(bill="usd"),
         ),
-        "xai": Endpoint(base_url="https://api.x.ai/v1", keys=("XAI_API_KEY",), dialect=Dialect(bill="ticks")),
-        "groq": Endpoint(base_url="https://api.groq.com/openai/v1", keys=("GROQ_API_KEY",)),
+        "xai": Endpoint(
+            base_url="https://api.x.ai/v1",
+            keys=("XAI_API_KEY",),
+            dialect=Dialect(limit="max_completion_tokens", bill="ticks"),
+        ),
+        "groq": Endpoint(
+            base_url="https://api.groq.com/openai/v1",
+            keys=("GROQ_API_KEY",),
+            dialect=Dialect(limit="max_completion_tokens"),
+        ),
         "mistral": Endpoint(
             base_url="https://api.mistral.ai/v1",
             keys=("MISTRAL_API_KEY",),
@@ -267,12 +275,16 @@ class Providers:
         prefix = name.upper().replace("-", "_")
         others = known.settings if known else ()
         own = self._setting(*(f"{start}_BASE_URL" for start in (prefix, *others)))
-        if not own:
-            return known
-        if known:
-            return replace(known, base_url=_versioned(own, known.wire))
+        if known is None and not own:
+            return None
+        endpoint = known or Endpoint(base_url=own)
+        if own:
+            endpoint = replace(endpoint, base_url=_versioned(own, endpoint.wire))
         key = f"{prefix}_API_KEY"
-        return Endpoint(base_url=own, keys=(key,) if self._settings.get(key) else ())
+        if endpoint.wire == "chat" and not endpoint.keys and self._settings.get(key):
+            # No such server wants a key, and any may be started with one.
+            endpoint = replace(endpoint, keys=(key,))
+        return endpoint
 
     def _speller(self, name: str) -> "_Speller | None":
         endpoint = self._endpoint(name)
