@@ -4,10 +4,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.emulator.support import CHAT, HELLO, ask, ask_many
+from trialrun.core.errors import UsageError
 from trialrun.testing.clock import ManualClock
 from trialrun.testing.emulator import Cut, Emulator, Limit
 from trialrun.testing.emulator.limits import Limiter
@@ -136,6 +138,43 @@ async def test_a_limit_is_cut_to_a_tenth_for_a_minute():
     assert admitted[70] <= 2
     assert admitted[72] == 10
     assert all(later <= 10 for _, later in pairwise(admitted))
+
+
+async def test_limits_are_cut_while_the_server_runs_and_what_was_used_stays_used():
+    clock = ManualClock()
+    async with Emulator({"limits": [{"requests_per_second": 10}]}, clock=clock) as server:
+
+        async def admitted() -> int:
+            replies = await ask_many(server, 14)
+            return sum(reply is not None and reply.status == 200 for reply in replies)
+
+        assert await admitted() == 10
+        assert await control(server, "/__cut", b'{"factor": 0.1, "seconds": 5}') == 200
+        # Posting a script would have begun with full buckets.
+        assert await admitted() == 0
+        counts: list[int] = []
+        for _ in range(8):
+            await clock.advance(1.0)
+            counts.append(await admitted())
+        assert counts == [1, 1, 1, 1, 1, 10, 10, 10]
+        server.cut(0.5)
+        server.cut(0.2)
+        await clock.advance(3600.0)
+        assert await admitted() == 1, "for good, and together with the other one"
+        server.reset()
+        assert await admitted() == 10
+        assert await control(server, "/__cut", b'{"factor": -1}') == 400
+        assert await control(server, "/__cut", b'{"factor": 0.1, "for": 5}') == 400
+    async with Emulator() as server:
+        assert await control(server, "/__cut", b'{"factor": 0.1}') == 400
+        with pytest.raises(UsageError, match="no limits"):
+            server.cut(0.1)
+
+
+async def control(server: Emulator, path: str, body: bytes) -> int:
+    """The status with which a request to the emulator's own door is answered."""
+    async with ClientSession() as client, client.post(server.url + path, data=body) as response:
+        return response.status
 
 
 async def test_too_many_in_flight_are_refused():

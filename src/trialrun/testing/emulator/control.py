@@ -1,7 +1,8 @@
 """The emulator's own endpoints, beside the providers': its book, sums and batches, a new
-start, another script, another time."""
+start, another script, another time, tighter limits."""
 
 import ipaddress
+import math
 from typing import Annotated, Protocol, cast
 
 import msgspec
@@ -21,6 +22,8 @@ class Controlled(Protocol):
 
     def follow(self, script: Script) -> None: ...
 
+    def cut(self, factor: float, seconds: float = ...) -> None: ...
+
     def overview(self) -> dict[str, object]: ...
 
     async def settle(self) -> None: ...
@@ -29,7 +32,7 @@ class Controlled(Protocol):
 
 
 def add(app: web.Application, emulator: Controlled) -> None:
-    """`GET /__book`, `/__stats`, `/__batches`, `/__health`, `POST /__reset`, `/__script`, `/__clock`."""
+    """`GET /__book`, `/__stats`, `/__batches`, `/__health`, `POST /__reset`, `/__script`, `/__clock`, `/__cut`."""
 
     async def lines(request: web.Request) -> web.Response:
         _must_not_be_a_page(request)
@@ -53,6 +56,15 @@ def add(app: web.Application, emulator: Controlled) -> None:
         except msgspec.DecodeError as error:
             return _json({"error": str(error)}, status=400)
         await emulator.wind(wanted.advance_s)
+        return _json({"ok": True})
+
+    async def cut(request: web.Request) -> web.Response:
+        _must_not_be_a_page(request)
+        try:
+            wanted = msgspec.json.decode(await request.read(), type=_Cut)
+            emulator.cut(wanted.factor, wanted.seconds)
+        except (msgspec.DecodeError, UsageError) as error:
+            return _json({"error": str(error)}, status=400)
         return _json({"ok": True})
 
     async def health(_: web.Request) -> web.Response:
@@ -79,12 +91,18 @@ def add(app: web.Application, emulator: Controlled) -> None:
     app.router.add_get("/__batches", batches)
     app.router.add_get("/__health", health)
     app.router.add_post("/__clock", clock)
+    app.router.add_post("/__cut", cut)
     app.router.add_post("/__reset", reset)
     app.router.add_post("/__script", script)
 
 
 class _Wound(msgspec.Struct, forbid_unknown_fields=True):
     advance_s: Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Cut(msgspec.Struct, forbid_unknown_fields=True):
+    factor: Annotated[float, msgspec.Meta(ge=0)]
+    seconds: Annotated[float, msgspec.Meta(gt=0)] = math.inf
 
 
 def _must_not_be_a_page(request: web.Request) -> None:

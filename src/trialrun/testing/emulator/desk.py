@@ -16,6 +16,7 @@ from aiohttp import ClientError, web
 
 from trialrun.core import chance, pricing
 from trialrun.core.discounts import batch_price
+from trialrun.core.errors import UsageError
 from trialrun.core.ports import Clock, PriceBook
 from trialrun.core.study import Price
 from trialrun.providers.reading import tokens_in_of
@@ -31,7 +32,7 @@ from trialrun.testing.emulator.book import Book, Entry, key_name
 from trialrun.testing.emulator.caching import PromptCache
 from trialrun.testing.emulator.dialect import Dialect, Json
 from trialrun.testing.emulator.faults import Faults
-from trialrun.testing.emulator.limits import Limiter
+from trialrun.testing.emulator.limits import Cut, Limiter
 from trialrun.testing.emulator.replies import Source
 from trialrun.testing.emulator.sayings import ended, said, too_many
 from trialrun.testing.emulator.script import ENDINGS, SAID, WIRE, Rule, Script
@@ -78,6 +79,13 @@ class Desk:
         if math.isnan(self._began_at):
             self._began_at = monotonic
         return monotonic - self._began_at
+
+    def cut(self, factor: float, seconds: float) -> None:
+        """From now on and for so long, let only this part of every limit hold."""
+        if not self.script.limits:
+            raise UsageError("the script has no limits", fix="give it some, under `limits`")
+        now_s = self.elapsed_s(self._clock.monotonic())
+        self._limiter.cut(Cut(factor=factor, from_s=now_s, until_s=now_s + seconds))
 
     def knows(self, model: str) -> bool:
         """Whether the script has this model."""

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -188,6 +189,14 @@ class Limiter:
             longest = max(refusals, key=lambda standing: standing.wait_s)
             return Admission(is_granted=False, standings=standings, refused_by=longest)
         return Admission(is_granted=True, standings=standings, tokens=tokens, gauges=gauges)
+
+    def cut(self, cut: Cut) -> None:
+        """One more time at which only a part of every limit holds, beginning now: what was saved up stays as it is."""
+        self._limits = tuple(replace(limit, cuts=(*limit.cuts, cut)) for limit in self._limits)
+        for (number, _, _), gauge in self._by_key.items():
+            for bucket in gauge.buckets:
+                bucket.fill(gauge.limit, cut.from_s)
+            gauge.limit = self._limits[number]
 
     def _gauges_of(self, provider: str, model: str, key: str, elapsed_s: float) -> tuple[_Gauge, ...]:
         place = (provider, model, key)

@@ -6,6 +6,7 @@ provider that speaks chat completions.
 """
 
 import ipaddress
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -128,6 +129,10 @@ class Emulator:
         chosen = script_from(script)
         self.desk.follow(chosen)
         self.batches.follow(chosen)
+
+    def cut(self, factor: float, seconds: float = math.inf) -> None:
+        """From now on and for so long, let only this part of every limit hold; of all cuts at one time, each does."""
+        self.desk.cut(factor, seconds)
 
     def overview(self) -> dict[str, object]:
         """Where all batches stand, which files there are, and how often each step was asked for."""
