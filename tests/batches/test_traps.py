@@ -20,6 +20,7 @@ from trialrun.core import errors as e
 from trialrun.core import facts as f
 from trialrun.core import pack_facts as p
 from trialrun.core.batches import PackFile
+from trialrun.core.calls import Call
 from trialrun.core.ports import Lab
 from trialrun.core.study import Trial
 from trialrun.gateway.batches.lane import BatchLane
@@ -315,3 +316,37 @@ async def test_a_trial_that_is_woken_for_nothing_says_nothing_twice(
     with Archive(plan.folder) as archive:
         said = Counter(message.trial for message in archive.messages())
     assert set(said.values()) == {2}
+
+
+async def test_a_call_whose_number_is_free_again_waits_until_its_pack_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """L1. Between the fact that gives a number back and the end of its pack in memory, nothing is put down twice."""
+    ask, create = BatchLane.ask, ScriptedRoute.create
+    asked: list[tuple[BatchLane, Call, Any]] = []
+    waiting: list[tuple[str, ...]] = []
+
+    async def noting(self: BatchLane, call: Call, **given: Any) -> Any:
+        asked.append((self, call, given))
+        return await ask(self, call, **given)
+
+    async def asking_again(self: ScriptedRoute, pack: PackFile, input_: str) -> str:
+        for lane, call, given in asked:
+            assert given["attempts_before"] == 0
+            with pytest.raises(e.Parked):
+                await ask(lane, call, **given)
+        waiting.append(asked[0][0].waits())
+        return await create(self, pack, input_)
+
+    async def asks(trial: Trial, lab: Lab) -> dict[str, object]:
+        return {"said": (await lab.ask("a", f"Question of replicate {trial.replicate}?")).text}
+
+    monkeypatch.setattr(BatchLane, "ask", noting)
+    monkeypatch.setattr(ScriptedRoute, "create", asking_again)
+    clock = jumping()
+    plan, route = batch_plan(tmp_path, asks), route_of(clock)
+    assert (await run_batches(plan, route, clock)).exit is Exit.DONE
+    assert len(waiting) == 1
+    assert not any("wait for company" in line for line in waiting[0])
+    assert len(route.billed) == plan.trials
+    assert max(route.billed.values()) == 1
