@@ -7,7 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-MEASUREMENTS = ("engine", "live", "batches", "memory", "planning", "restart", "frames", "startup", "doors")
+MEASUREMENTS = (
+    "engine",
+    "live",
+    "storm",
+    "batches",
+    "memory",
+    "planning",
+    "restart",
+    "frames",
+    "startup",
+    "doors",
+)
 
 
 def main() -> int:

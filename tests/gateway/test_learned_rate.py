@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from trialrun.core.errors import Throttled
+from trialrun.core.retry import next_wait
 from trialrun.gateway.pace import Pacer
 from trialrun.testing.clock import ManualClock
+
+EXACT = -1.0
 
 
 @dataclass
@@ -20,6 +23,9 @@ class Server:
     limit_at: Callable[[float], float]
     latency_s: float = 0.2
     retry_after_s: float | None = 1.0
+    """What it asks for; a negative one: exactly until the next call would be admitted."""
+    tells: bool = False
+    """Whether its replies say what is left."""
     level: float = 0.0
     at: float = 0.0
     habit: float = 0.0
@@ -32,7 +38,7 @@ class Server:
     def __post_init__(self) -> None:
         self.level, self.at = self.limit_at(0.0), self.clock.monotonic()
 
-    async def call(self) -> None:
+    async def call(self) -> dict[str, str]:
         now = self.clock.monotonic()
         limit = self.limit_at(now)
         self.level = min(max(1.0, limit), self.level + (now - self.at) * limit)
@@ -41,10 +47,19 @@ class Server:
         if self.level < 1.0 or self.dice.random() < self.habit:
             self.refused += 1
             await self.clock.sleep(0.002)
-            raise Throttled("slow down", retry_after_s=self.retry_after_s)
+            exact = self.retry_after_s is not None and self.retry_after_s < 0
+            raise Throttled(
+                "slow down", retry_after_s=(1.0 - self.level) / limit if exact else self.retry_after_s
+            )
         self.level -= 1.0
         self.accepted_at.append(now)
+        headers = {
+            "x-ratelimit-limit-requests": str(round(limit)),
+            "x-ratelimit-remaining-requests": str(int(self.level)),
+            "x-ratelimit-reset-requests": f"{(limit - self.level) / limit * 1000:.0f}ms",
+        }
         await self.clock.sleep(self.latency_s)
+        return headers if self.tells else {}
 
 
 async def drive(
@@ -54,7 +69,7 @@ async def drive(
 
     A call that may leave is written down first, which takes `before_s`; then it travels, there and back in `trip_s`.
     """
-    numbers = iter(range(calls))
+    numbers, dice = iter(range(calls)), random.Random(7)
     async with asyncio.TaskGroup() as group:
         pacer = Pacer((), clock, group)
 
@@ -64,15 +79,17 @@ async def drive(
                     entered_at = await pacer.enter("x/m", 100)
                     await clock.sleep(before_s + trip_s / 2)
                     try:
-                        await server.call()
+                        headers = await server.call()
                     except Throttled as error:
                         await clock.sleep(trip_s / 2)
                         pacer.failed("x/m", error, entered_at)
                         pacer.leave("x/m", 100, None)
-                        await clock.sleep(error.retry_after_s or 0.5)
+                        await clock.sleep(
+                            next_wait(error, attempt=1, attempts=9, jitter=dice.random()) or 0.0
+                        )
                         continue
                     await clock.sleep(trip_s / 2)
-                    pacer.succeeded("x/m", {})
+                    pacer.succeeded("x/m", headers, entered_at)
                     pacer.leave("x/m", 100, None)
                     break
 
@@ -82,20 +99,25 @@ async def drive(
     return clock.monotonic()
 
 
-@pytest.mark.parametrize("retry_after_s", [1.0, None])
+@pytest.mark.parametrize("tells", [False, True])
+@pytest.mark.parametrize("latency_s", [0.2, 2.0])
+@pytest.mark.parametrize("retry_after_s", [1.0, None, EXACT])
 async def test_an_unknown_limit_is_found_with_few_refusals_and_little_loss(
-    retry_after_s: float | None,
+    retry_after_s: float | None, latency_s: float, tells: bool
 ) -> None:
     clock = ManualClock(auto=True)
-    server = Server(clock, limit_at=lambda _: 100.0, retry_after_s=retry_after_s)
-    took_s = await drive(server, clock, calls=2000, open_=200)
+    server = Server(
+        clock, limit_at=lambda _: 100.0, retry_after_s=retry_after_s, latency_s=latency_s, tells=tells
+    )
+    took_s = await drive(server, clock, calls=2000, open_=int(1000 * latency_s))
     assert server.refused / server.calls < 0.02, f"{server.refused} of {server.calls} were refused"
-    assert 19.0 / took_s > 0.95, f"took {took_s:.1f} s of an ideal 19"
+    ideal_s = 19.0 + latency_s
+    assert ideal_s / took_s > 0.95, f"took {took_s:.1f} s of an ideal {ideal_s:.1f}"
 
 
 @pytest.mark.parametrize(
     ("before_s", "trip_s", "most", "share"),
-    [(0.01, 0.002, 50, 0.95), (0.02, 0.002, 80, 0.95), (0.01, 0.1, 120, 0.94), (0.02, 0.3, 260, 0.86)],
+    [(0.01, 0.002, 50, 0.95), (0.02, 0.002, 80, 0.94), (0.01, 0.1, 120, 0.94), (0.02, 0.3, 320, 0.86)],
 )
 async def test_a_limit_is_told_from_a_habit_however_long_a_refusal_travels(
     before_s: float, trip_s: float, most: int, share: float
@@ -115,10 +137,13 @@ async def test_without_a_limit_the_first_second_is_hardly_noticed() -> None:
     assert 2.0 / took_s > 0.88
 
 
+@pytest.mark.parametrize("retry_after_s", [1.0, None, EXACT])
 @pytest.mark.parametrize("trip_s", [0.0, 0.1])
-async def test_a_limit_cut_to_a_tenth_is_kept_and_found_again_in_seconds(trip_s: float) -> None:
+async def test_a_limit_cut_to_a_tenth_is_kept_and_found_again_in_seconds(
+    trip_s: float, retry_after_s: float | None
+) -> None:
     clock = ManualClock(auto=True)
-    server = Server(clock, limit_at=lambda at: 10.0 if 10 <= at < 70 else 100.0)
+    server = Server(clock, limit_at=lambda at: 10.0 if 10 <= at < 70 else 100.0, retry_after_s=retry_after_s)
     await drive(server, clock, calls=4000, open_=200, before_s=trip_s / 10, trip_s=trip_s)
 
     def accepted(begin: float, end: float) -> float:

@@ -146,7 +146,7 @@ async def test_overload_halves_the_calls_in_flight_once_and_successes_bring_them
             pacer.leave("x/m", 1, None)
         assert 15 <= pacer.lane("x/m").allowance.limit <= 21, "one cut for calls that left together"
         for _ in range(2000):
-            pacer.succeeded("x/m", {})
+            pacer.succeeded("x/m", {}, 0.0)
         assert pacer.lane("x/m").allowance.limit == 40
 
 

@@ -122,15 +122,26 @@ class Allowance:
         for other in others:
             other()
 
-    def succeeded(self, headers: dict[str, str], now: float) -> None:
-        """A reply came: grow back towards the bound, and believe what the headers say is left."""
+    def succeeded(self, headers: dict[str, str], sent_at: float, now: float) -> None:
+        """A reply came: grow back towards the bound, and believe what the headers say is left.
+
+        They were written when the call was let in, so a span in them counts from there; one that was made from a moment
+        counts from now.
+        """
+        base = now if headers.get("x-ratelimit-reset-from") == "reply" else sent_at
         with self._lock:
             self.limit = min(self._bound, self.limit + 1 / max(1.0, self.limit))
             for kind in ("requests", "tokens"):
-                left = headers.get(f"x-ratelimit-remaining-{kind}")
-                if left is not None and left.isascii() and left.isdigit() and not left.strip("0"):
-                    reset_s = seconds(headers.get(f"x-ratelimit-reset-{kind}", "1"))
-                    self._shut_until = max(self._shut_until, now + reset_s)
+                if _count(headers, f"remaining-{kind}") != 0:
+                    continue
+                span = headers.get(f"x-ratelimit-reset-{kind}")
+                until, limit = base + seconds(span or "1"), _count(headers, f"limit-{kind}")
+                if kind == "requests" and limit and span and until > sent_at:
+                    # All of them are back by then, and they come one after the other.
+                    one_s = (until - sent_at) / limit
+                    self.learned.told(now, sent_at=sent_at, per_second=1 / one_s)
+                    until = sent_at + one_s
+                self._shut_until = max(self._shut_until, until)
 
     def failed(self, error: CallError, entered_at: float, now: float) -> None:
         """A refusal or an overload: slower, or fewer at a time; nothing before the provider wants to see us again."""
@@ -201,6 +212,13 @@ def _lower(bucket: Bucket | None, per_minute: int | None, now: float) -> Bucket 
     return bucket
 
 
+def _count(headers: dict[str, str], name: str) -> int | None:
+    """A count in a header; None without one."""
+    text = headers.get(f"x-ratelimit-{name}", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+_MOST_DIGITS = 18
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _SPAN = re.compile(rf"(?:{_NUMBER}(?:ms|[smh]))+|{_NUMBER}")
 _PART = re.compile(rf"({_NUMBER})(ms|[smh])?")

@@ -148,7 +148,7 @@ class Gateway:
                 tokens = counted.usage.tokens_in + counted.usage.tokens_out
         finally:
             self.pacer.leave(sending.model, sending.tokens, tokens)
-        return await self._settle(sending, attempt, raw, counted)
+        return await self._settle(sending, attempt, entered_at, raw, counted)
 
     async def _announce(self, sending: _Sending, attempt: int) -> None:
         """G1: the intent to send, durable before anything leaves."""
@@ -227,7 +227,9 @@ class Gateway:
         self.meter.errors[name] = self.meter.errors.get(name, 0) + 1
         return name
 
-    async def _settle(self, sending: _Sending, attempt: int, raw: RawReply, counted: Metered) -> Answer:
+    async def _settle(
+        self, sending: _Sending, attempt: int, entered_at: float, raw: RawReply, counted: Metered
+    ) -> Answer:
         """G2: book the cost and store the reply, and only then say whether it could be read."""
         call, price = sending.call, sending.price
         settlement = settlement_of(
@@ -247,7 +249,7 @@ class Gateway:
             self.purse.doubt(call, sending.held_usd)
         else:
             self.purse.settle(call, sending.held_usd, cost)
-        self.pacer.succeeded(sending.model, raw.headers)
+        self.pacer.succeeded(sending.model, raw.headers, entered_at)
         self.meter.calls += 1
         self.meter.unknown_costs += cost is None
         await self._journal.commit()

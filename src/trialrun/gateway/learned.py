@@ -5,12 +5,14 @@ P2. A refusal says what was allowed: so many calls were accepted since the one b
     there the rate creeps past that mark, and the longer no refusal comes, the faster it grows: a limit that was cut for
     a minute is found again in seconds (the cubic growth that networks use, on a rate instead of a window).
 P3. One refusal is no limit: where a limit is passed, most of what leaves is refused, and some providers refuse a few
-    calls in a hundred whatever the rate. A lone refusal holds up its own call and nobody else.
+    calls in a hundred whatever the rate. A lone refusal holds up its own call and nobody else. A share that nobody
+    refuses without a reason is a limit, however it came about.
 P4. Calls that left before a limit was known are refused with it: that is one cut, not many.
 P5. A pause that the provider asks for is kept. What it would have allowed meanwhile may leave after it, one second's
     worth at most.
 P6. A refusal takes its time to come back, and says nothing of the calls that left after the refused one. Counted as
     accepted, they would make every limit look like a habit as soon as the provider is a continent away.
+P7. A reply that says that no call is left, and how fast there are more, is believed: from there the rate creeps on.
 """
 
 from collections import deque
@@ -25,11 +27,13 @@ _CURVE = 0.02
 _PLATEAU_S = (_BACK / _CURVE) ** (1 / 3)
 _PAUSE_S = 1.0
 _LEAST_PER_S = 0.2
-_RECENT_S = 3.0
+_RECENT_S, _RECENT_WHILE_FAST_S, _FAST = 3.0, 1.0, 3.0
+_SHORT_S = 0.5
 _CALLS_A_UNIT = 10.0
 _MOST_SEEN = 20_000
 _WINDOW = 60
 _FIRST_REFUSALS, _FIRST_SHARE = 4, 0.5
+_MOST_BY_HABIT = 0.2
 _REFUSALS = 3
 _OVER_BACKGROUND = 3.0
 _SAME_LIMIT = 1.5
@@ -130,6 +134,21 @@ class LearnedRate:
             self._refused_with_the_last(sent_at)
         return True
 
+    def told(self, now: float, *, sent_at: float, per_second: float) -> bool:
+        """A reply says that no call is left, and how fast there are more. Returns whether that is new (P7)."""
+        present = self.per_second(now)
+        if (self.cuts and sent_at <= self.cut_at) or (present is not None and present <= per_second):
+            return False
+        self.mark_per_s = max(_LEAST_PER_S, per_second)
+        self._refused.clear()
+        self._left_at.clear()
+        # What is refused of the calls that are out already says nothing of this rate.
+        self._spans = ()
+        self.cut_at = self._level_at = now
+        self._level = 0.0
+        self.cuts += 1
+        return True
+
     def _is_limit(self) -> bool:
         """Whether the refusals among the latest calls are more than the provider's habit (P3).
 
@@ -140,13 +159,16 @@ class LearnedRate:
             known = islice(dropwhile(lambda at: at > last, reversed(self._left_at)), _WINDOW)
             begin = min(known, default=last)
             refused = sum(at >= begin for at in self._refused)
-            return refused >= max(_REFUSALS, _OVER_BACKGROUND * self._background * _WINDOW)
+            habit = min(_OVER_BACKGROUND * self._background, _MOST_BY_HABIT)
+            return refused >= max(_REFUSALS, habit * _WINDOW)
         first = self._refused[0]
         since = sum(first <= at <= last for at in self._left_at)
         if since > _WINDOW:
             # The oldest refusal was a lone one.
             self._refused.popleft()
             return bool(self._refused) and self._is_limit()
+        if len(self._refused) >= _MOST_BY_HABIT * _WINDOW:
+            return True
         return len(self._refused) >= _FIRST_REFUSALS and len(self._refused) / max(1, since) >= _FIRST_SHARE
 
     def _spans_before(self, now: float, pause_s: float) -> "tuple[_Span, ...]":
@@ -156,8 +178,11 @@ class LearnedRate:
             seconds = now - self.began_at + max(pause_s, 1.0)
             return (_Span(since=self.began_at - 1.0, seconds=seconds, accepted=len(self._left_at)),)
         whole = self._left_at[0] if len(self._left_at) == _MOST_SEEN else self.cut_at
-        begins = [max(whole, now - _RECENT_S * self._unit_s)]
-        if self._present is not None and self.mark_per_s and self._present < _SAME_LIMIT * self.mark_per_s:
+        grown = self._present / self.mark_per_s if self._present and self.mark_per_s else _FAST
+        # While the rate grows fast, what was accepted seconds ago says little of what is allowed.
+        recent_s = _RECENT_WHILE_FAST_S if grown > _FAST else _RECENT_S
+        begins = [max(whole, now - recent_s * self._unit_s)]
+        if grown < _SAME_LIMIT:
             # The provider was at the same limit at both ends: what it saved up in between was spent in between. The
             # latest seconds are inflated by that, but tell of a limit that has fallen.
             begins.append(whole)
@@ -176,8 +201,11 @@ class LearnedRate:
         for span in within:
             span.accepted -= 1
         allowed = max(_LEAST_PER_S, min(span.accepted / span.seconds for span in self._spans))
-        # Never above what was just refused: while the provider has saved up, more is accepted than it will keep up.
-        self.mark_per_s = allowed if self._present is None else min(allowed, self._present)
+        # Never above what was just refused: while the provider has saved up, more is accepted than it will keep up. Nor
+        # below half of it a moment after a cut, when next to nothing can have been accepted.
+        present = self._present
+        least = present / 2 if present and self._spans[0].seconds < _SHORT_S else 0.0
+        self.mark_per_s = allowed if present is None else max(least, min(allowed, present))
 
     def _refill(self, now: float, rate: float) -> None:
         most = max(1.0, rate if self.mark_per_s is not None else rate * 0.005)

@@ -107,9 +107,9 @@ class Pacer:
         lane.leave(estimated=estimated_tokens, tokens=tokens)
         self._serve(lane)
 
-    def succeeded(self, model: str, headers: dict[str, str]) -> None:
-        """A reply came."""
-        self.lane(model).allowance.succeeded(headers, self._clock.monotonic())
+    def succeeded(self, model: str, headers: dict[str, str], entered_at: float) -> None:
+        """A reply came, to a call that left then."""
+        self.lane(model).allowance.succeeded(headers, entered_at, self._clock.monotonic())
 
     def failed(self, model: str, error: CallError, entered_at: float) -> None:
         """An attempt that left then failed."""

@@ -1,8 +1,10 @@
 """What a provider says about its limits, in one form for all of them: OpenAI's names, with spans in seconds.
 
-The pacer reads `x-ratelimit-remaining-requests`, `x-ratelimit-reset-requests` (`12.5s`) and the same with `-tokens`.
+The pacer reads `x-ratelimit-remaining-requests`, `x-ratelimit-reset-requests` (`12.5s`: until all of
+`x-ratelimit-limit-requests` are back, since the call was let in) and the same with `-tokens`.
 Anthropic counts input, output and all tokens apart and names moments instead of spans; the scarcest of them stands for
-tokens here. OpenRouter counts requests alone and names a moment in milliseconds.
+tokens here. OpenRouter counts requests alone and names a moment in milliseconds. A span until a moment counts from the
+reply, and `x-ratelimit-reset-from` says so.
 """
 
 from collections.abc import Mapping
@@ -31,10 +33,9 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
         if lower:
             kept[lower] = value
             is_anthropic = is_anthropic or lower.startswith(_ANTHROPIC)
-    if is_anthropic:
-        _from_anthropic(kept)
-    elif "x-ratelimit-remaining" in kept:
-        _from_openrouter(kept)
+    if is_anthropic or "x-ratelimit-remaining" in kept:
+        (_from_anthropic if is_anthropic else _from_openrouter)(kept)
+        kept[f"{_OURS}reset-from"] = "reply"
     return kept
 
 
