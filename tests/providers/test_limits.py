@@ -1,6 +1,7 @@
 """Limits in the headers of every provider, in the one form that the pacer reads."""
 
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from time import time
 
 import pytest
@@ -69,6 +70,20 @@ def test_a_moment_that_cannot_be_read_is_left_out(moment: str) -> None:
     assert "x-ratelimit-reset-requests" not in kept
 
 
+@pytest.mark.parametrize("skew_s", [0, 1, -7200, 7200])
+def test_a_date_to_come_again_is_one_of_the_server_s_clock(skew_s: float) -> None:
+    there = datetime.now(tz=UTC) + timedelta(seconds=skew_s)
+    kept = kept_headers(
+        {
+            "Date": format_datetime(there, usegmt=True),
+            "Retry-After": format_datetime(there + timedelta(seconds=30), usegmt=True),
+        }
+    )
+    asked = retry_after_s(kept)
+    assert asked is not None
+    assert 28 <= asked <= 31.5
+
+
 _NAMES = st.sampled_from(
     [
         "x-ratelimit-remaining",
@@ -79,6 +94,7 @@ _NAMES = st.sampled_from(
         "anthropic-ratelimit-requests-reset",
         "retry-after",
         "retry-after-ms",
+        "date",
     ]
 )
 _ODD = st.sampled_from(["\u00b2", "1.2.3", "nan", "-inf", "1e400", "9" * 5000, "99999-01-01", "\u0663"])

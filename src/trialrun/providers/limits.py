@@ -16,6 +16,8 @@ from time import time
 _LONGEST_RETRY_AFTER_S = 24 * 3600.0
 _MOST_DIGITS = 18
 _KEPT = ("retry-after", "retry-after-ms", "content-type")
+_SKEW_S = 2.0
+"""Clocks that differ by less are taken for equal: a `Date` has whole seconds, and has been under way."""
 _OURS = "x-ratelimit-"
 _ANTHROPIC = "anthropic-ratelimit-"
 _ANTHROPIC_KINDS = {
@@ -28,11 +30,16 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers that say something about limits, with names in lower case and limits in their common form."""
     kept: dict[str, str] = {}
     is_anthropic = False
+    date = ""
     for name, value in headers.items():
         lower = _known(name)
         if lower:
             kept[lower] = value
             is_anthropic = is_anthropic or lower.startswith(_ANTHROPIC)
+        elif lower == "date":
+            date = value
+    if (asked := _moment(kept.get("retry-after", ""))) is not None:
+        kept["retry-after"] = f"{max(0.0, asked - _now_there(date)):.3f}"
     if is_anthropic or "x-ratelimit-remaining" in kept:
         (_from_anthropic if is_anthropic else _from_openrouter)(kept)
         kept[f"{_OURS}reset-from"] = "reply"
@@ -69,6 +76,20 @@ def bounded(seconds: float) -> float | None:
 def whole(text: str) -> int | None:
     """A count in a header; None if it is none. Nothing that a header says may cost us the reply that it came with."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def _moment(text: str) -> float | None:
+    """The time that an HTTP date names; None for what is none, such as a number of seconds."""
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _now_there(date: str) -> float:
+    """The time by the server's clock, which its dates go by."""
+    ours, theirs = time(), _moment(date)
+    return ours if theirs is None or abs(theirs - ours) < _SKEW_S else theirs
 
 
 def _from_anthropic(kept: dict[str, str]) -> None:
