@@ -16,6 +16,7 @@ from time import time
 _LONGEST_RETRY_AFTER_S = 24 * 3600.0
 _MOST_DIGITS = 18
 _KEPT = ("retry-after", "retry-after-ms", "content-type")
+_DATE = "date"
 _SKEW_S = 2.0
 """Clocks that differ by less are taken for equal: a `Date` has whole seconds, and has been under way."""
 _OURS = "x-ratelimit-"
@@ -33,11 +34,11 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     date = ""
     for name, value in headers.items():
         lower = _known(name)
-        if lower:
+        if lower == _DATE:
+            date = value
+        elif lower:
             kept[lower] = value
             is_anthropic = is_anthropic or lower.startswith(_ANTHROPIC)
-        elif lower == "date":
-            date = value
     if (asked := _moment(kept.get("retry-after", ""))) is not None:
         kept["retry-after"] = f"{max(0.0, asked - _now_there(date)):.3f}"
     if is_anthropic or "x-ratelimit-remaining" in kept:
@@ -48,9 +49,9 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _known(name: str) -> str:
-    """The name in lower case, if it is one of those that are kept: a provider sends the same two dozen every time."""
+    """The name in lower case, if it is one of those that are read: a provider sends the same two dozen every time."""
     lower = name.lower()
-    return lower if lower.startswith((_OURS, _ANTHROPIC)) or lower in _KEPT else ""
+    return lower if lower.startswith((_OURS, _ANTHROPIC)) or lower in (*_KEPT, _DATE) else ""
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -57,6 +57,9 @@ _IN_MEMORY = 8192
 _PACE_S = 0.004
 """With many trials open, batches begin at least so far apart; see `_gather`."""
 
+_ENOUGH = 16
+"""With so many who wait, a batch is worth its cost and begins at once."""
+
 _FEW = 8
 """So many open trials are never held up."""
 
@@ -162,7 +165,7 @@ class SqliteJournal:
                 self._gather(batch, loop)
         waiter = loop.create_future()
         batch.waiters.append(waiter)
-        if batch.timer is not None and len(batch.waiters) >= len(self._lagging):
+        if batch.timer is not None and len(batch.waiters) >= min(_ENOUGH, len(self._lagging)):
             batch.timer.cancel()
             loop.call_soon(self._launch, batch)
         await waiter
@@ -283,7 +286,7 @@ class SqliteJournal:
         or replies that come all at once, are not held up.
         """
         wait_s = self._launched_at + _PACE_S - loop.time() if len(self._lagging) > _FEW else 0.0
-        if wait_s > 0.0 and len(batch.waiters) < len(self._lagging):
+        if wait_s > 0.0 and len(batch.waiters) < min(_ENOUGH, len(self._lagging)):
             batch.timer = loop.call_later(wait_s, self._launch, batch)
         else:
             # Not at once: other tasks that are ready now come along.

@@ -42,10 +42,9 @@ class DirectClient:
         try:
             connection = pool.take_kept(target.origin)
             if connection is None:
-                async with asyncio.timeout_at(until):
-                    # A connection that takes most of the time is given up first, so that it is known to be unbilled.
-                    connect_s = min(CONNECT_TIMEOUT_S, 0.9 * timeout_s)
-                    connection = await pool.take(target.origin, timeout_s=connect_s)
+                # A connection that takes most of the time is given up first, so that it is known to be unbilled.
+                connect_s = min(CONNECT_TIMEOUT_S, 0.9 * timeout_s)
+                connection = await pool.take(target.origin, until=until, timeout_s=connect_s)
             try:
                 is_sent = connection.is_open
                 response = await connection.exchange(_request(target, headers, body), until=until)

@@ -46,11 +46,14 @@ class Pool:
         self._used += 1
         return connection
 
-    async def take(self, origin: Origin, *, timeout_s: float) -> Connection:
-        """A connection for one exchange, to be given back whatever becomes of it. Raises NoConnection."""
-        await self._turn()
+    async def take(self, origin: Origin, *, until: float, timeout_s: float) -> Connection:
+        """A connection for one exchange, to be given back whatever becomes of it. Raises NoConnection.
+
+        Nobody waits for it after this time of the loop, and opening a new one may take so many seconds of that.
+        """
+        await self._turn(until)
         try:
-            return self._kept(origin) or await self._opened(origin, timeout_s)
+            return self._kept(origin) or await self._opened(origin, min(until, self._loop.time() + timeout_s))
         except BaseException:
             self._end_turn()
             raise
@@ -70,15 +73,16 @@ class Pool:
             await connection.closed
         self._idle.clear()
 
-    async def _turn(self) -> None:
-        """Wait until one more connection may be in use."""
+    async def _turn(self, until: float) -> None:
+        """Wait until one more connection may be in use. TimeoutError at this time of the loop."""
         if self._used < self._most:
             self._used += 1
             return
         turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(turn)
         try:
-            await turn
+            async with asyncio.timeout_at(until):
+                await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
                 self._end_turn()
@@ -105,9 +109,9 @@ class Pool:
             connection.abort()
         return None
 
-    async def _opened(self, origin: Origin, timeout_s: float) -> Connection:
+    async def _opened(self, origin: Origin, until: float) -> Connection:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(until):
                 return await self._connect(origin)
         except TimeoutError as error:
             raise NoConnection("none within the time-out") from error
@@ -122,11 +126,15 @@ class Pool:
         trouble: OSError | None = None
         addresses = await self._names.of(origin.host, origin.port)
         for address in addresses:
+            opening = self._loop.create_connection(
+                partial(Connection, self._buffer), address, origin.port, **tls
+            )
             try:
-                async with asyncio.timeout(CONNECT_TIMEOUT_S / len(addresses)):
-                    _, connection = await self._loop.create_connection(
-                        partial(Connection, self._buffer), address, origin.port, **tls
-                    )
+                if len(addresses) == 1:
+                    _, connection = await opening
+                else:
+                    async with asyncio.timeout(CONNECT_TIMEOUT_S / len(addresses)):
+                        _, connection = await opening
             except OSError as error:
                 trouble = error
                 continue
@@ -157,6 +165,9 @@ class Names:
     async def of(self, host: str, port: int) -> tuple[str, ...]:
         """The addresses of this moment, the one that answered last before the others."""
         loop = asyncio.get_running_loop()
+        until, addresses = self._known.get(host, (0.0, ()))
+        if loop.time() < until:
+            return addresses
         async with self._asking.setdefault(host, asyncio.Lock()):
             until, addresses = self._known.get(host, (0.0, ()))
             if loop.time() >= until:
