@@ -12,7 +12,7 @@ from trialrun.core.calls import Usage
 Bill = Literal["usd", "ticks"]
 """`cost` in USD, as OpenRouter says it, or `cost_in_usd_ticks`, as xAI does: what was charged, discounts and all."""
 
-TICK_USD = Decimal("1e-10")
+TICKS_A_USD = Decimal(10**10)
 
 
 def usage_in(body: bytes, bill: Bill | None) -> Usage | None:
@@ -61,7 +61,7 @@ _BILL = msgspec.json.Decoder(_Bill)
 def _billed_usd(usage: _Usage, bill: Bill) -> Decimal | None:
     if bill == "ticks":
         ticks = _amount(usage.cost_in_usd_ticks)
-        return None if ticks is None else ticks * TICK_USD
+        return None if ticks is None else ticks / TICKS_A_USD
     cost = _amount(usage.cost)
     if cost is None or usage.is_byok is not True:
         return cost

@@ -16,7 +16,7 @@ from trialrun.core.errors import Unavailable
 from trialrun.providers.batches import google_jobs
 from trialrun.providers.batches.openai import Counts, Job, Offer, OpenAIBatches, Problem, Problems
 from trialrun.providers.batches.route import seconds
-from trialrun.providers.chat_usage import TICK_USD
+from trialrun.providers.chat_usage import TICKS_A_USD
 
 _RESULTS = "results"
 _RESULTS_A_PAGE = 1000
@@ -155,7 +155,7 @@ class _Job(msgspec.Struct, kw_only=True):
             created_at=self.create_time or self.created_at,
             expires_at=self.expire_time or self.expires_at,
             usage=self.usage,
-            cost_usd=None if ticks is None else ticks * TICK_USD,
+            cost_usd=None if ticks is None else ticks / TICKS_A_USD,
         )
 
 
