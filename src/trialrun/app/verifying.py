@@ -23,6 +23,7 @@ from trialrun.engine.parts import Slot
 from trialrun.engine.record import Record, hashes_of
 from trialrun.engine.seating import shared_history
 from trialrun.engine.sitting import Sitting
+from trialrun.engine.time_limit import TimeLimit
 from trialrun.engine.trials import run_trial
 from trialrun.store.journal import SqliteJournal
 
@@ -167,6 +168,7 @@ async def _replayed(
         door=_NoDoor(),
         clock=SystemClock(),
         limits=plan.study.limits,
+        time_limit=TimeLimit(plan.study.limits.trial_timeout_s),
         mode="verify",
         measures_of=measures_of,
         earlier=slot.earlier,

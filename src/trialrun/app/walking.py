@@ -23,6 +23,7 @@ from trialrun.core.reading.source import read_source
 from trialrun.core.study import Condition, Limits, Trial
 from trialrun.engine.record import Record
 from trialrun.engine.sitting import Sitting
+from trialrun.engine.time_limit import TimeLimit
 from trialrun.engine.trials import run_trial
 from trialrun.testing.memory import MemoryJournal
 
@@ -120,6 +121,7 @@ async def walk_trial(trial: Trial, procedure: Procedure, prices: PriceBook, *, q
         door=path,
         clock=clock,
         limits=_WALK_LIMITS,
+        time_limit=TimeLimit(_WALK_LIMITS.trial_timeout_s),
         mode="walk",
         opens_gates=quantile >= LONG,
     )

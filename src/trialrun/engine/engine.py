@@ -96,6 +96,7 @@ class Run:
         except BaseExceptionGroup as many:
             raise _most_telling(many) from None
         finally:
+            self._seating.time_limit.close()
             await self._publish()
 
     async def _due(self, slots: Iterator[Slot], wait: bool) -> AsyncIterator[tuple[Slot, bool]]:

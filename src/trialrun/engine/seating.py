@@ -12,6 +12,7 @@ from trialrun.core.state import TrialState, before_turn, branching_of, in_force
 from trialrun.engine.parts import Parts, Progress, Slot
 from trialrun.engine.record import Record, hashes_of
 from trialrun.engine.sitting import Sitting
+from trialrun.engine.time_limit import TimeLimit
 
 
 class Seating:
@@ -21,6 +22,8 @@ class Seating:
         self._parts = parts
         self._progress = progress
         self._place = first_place
+        self.time_limit = TimeLimit(parts.limits.trial_timeout_s)
+        """Of every trial that is opened here."""
 
     async def sit_down(
         self, slot: Slot, is_new: bool, is_behind: Callable[[], bool]
@@ -51,6 +54,7 @@ class Seating:
             door=self._parts.door,
             clock=self._parts.clock,
             limits=self._parts.limits,
+            time_limit=self.time_limit,
             mode=self._parts.mode,
             measures_of=self._parts.measures_of,
             earlier=slot.earlier,

@@ -12,6 +12,7 @@ from trialrun.core.identity import text_hash
 from trialrun.core.ports import Clock, Door, Journal, Utterance
 from trialrun.core.study import Limits, Spec, Trial
 from trialrun.engine.record import Record
+from trialrun.engine.time_limit import TimeLimit
 
 Mode = Literal["live", "rehearsal", "walk", "verify"]
 """walk: plan follows the procedure and nothing may happen. verify: everything must come from the journal."""
@@ -31,6 +32,7 @@ class Sitting:
     door: Door
     clock: Clock
     limits: Limits
+    time_limit: TimeLimit
     capped_by: str = ""
     """The condition whose cap counts the trial's calls, if one does."""
     mode: Mode = "live"

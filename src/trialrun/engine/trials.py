@@ -16,6 +16,7 @@ from trialrun.core.ports import Outcome, Procedure
 from trialrun.core.study import Trial
 from trialrun.engine.lab import PASSING, StudyLab, raised_by
 from trialrun.engine.sitting import Sitting
+from trialrun.engine.time_limit import finish
 
 GRACE_S = 5.0
 """So long a procedure may take to leave after it was cancelled."""
@@ -28,12 +29,12 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
     study: StudyStop, StoreError, KernelBug.
     """
     lab = StudyLab(sitting)
-    limit_s = sitting.limits.trial_timeout_s
+    limit_s = sitting.time_limit.seconds
     # Not in a TaskGroup: one that waits for a procedure which swallows its cancellation would wait for ever.
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_procedure(procedure, sitting.trial, lab, over))  # noqa: TID251
     try:
-        await _until(over, limit_s)
+        await sitting.time_limit.wait(over)
     except asyncio.CancelledError:
         await _end(task, sitting)
         raise
@@ -44,21 +45,6 @@ async def run_trial(sitting: Sitting, procedure: Procedure) -> f.TrialFact | Non
     if not left:
         reason += f", and its procedure did not stop within {GRACE_S:.0f} s of being cancelled"
     return f.TimedOut(scope="trial", limit_s=limit_s or 0.0, reason=reason)
-
-
-async def _until(over: "asyncio.Future[None]", limit_s: float | None) -> None:
-    """Wait for it, at most so long. `asyncio.wait` takes four times as much for the same."""
-    late = None if limit_s is None else asyncio.get_running_loop().call_later(limit_s, _set, over)
-    try:
-        await over
-    finally:
-        if late is not None:
-            late.cancel()
-
-
-def _set(over: "asyncio.Future[None]") -> None:
-    if not over.done():
-        over.set_result(None)
 
 
 async def _procedure(
@@ -76,7 +62,7 @@ async def _procedure(
     except BaseException as error:
         raise e.ProcedureError(raised_by(error, __file__), fix="return, or raise an Exception") from error
     finally:
-        _set(over)
+        finish(over)
     return outcome
 
 
