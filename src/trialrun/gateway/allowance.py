@@ -112,6 +112,17 @@ class Allowance:
                 self._tokens.take(tokens)
             return 0.0
 
+    def holds_back(self, entered_at: float, now: float) -> bool:
+        """Whether a limit was met since a call was let go that has not left yet (A1). Such a call counts as none."""
+        learned = self.learned
+        if learned.cut_at <= entered_at and max(self._shut_until, learned.shut_until) <= now:
+            return False
+        with self._lock:
+            learned.stayed(entered_at)
+            if self._requests:
+                self._requests.take(-1)
+        return True
+
     def ended(self, wake: Callable[[], None], *, estimated: int = 0, tokens: int | None = None) -> None:
         """A call of this study ended; its real tokens correct the estimate."""
         with self._lock:

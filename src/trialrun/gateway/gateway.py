@@ -29,6 +29,10 @@ _ZERO = Decimal(0)
 _BYTES_PER_TOKEN = 4
 
 
+class _NotNow(Exception):
+    """The call waits for its turn once more."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Meter:
     """What the run did so far, for progress lines. The journal, not this, is the truth."""
@@ -109,6 +113,8 @@ class Gateway:
             self._stop_if_draining()
             try:
                 return await self._attempt(sending, attempts_before + number)
+            except _NotNow:
+                number -= 1
             except CallError as error:
                 wait_s = self._wait_after(sending, error, number)
                 if wait_s is None:
@@ -142,6 +148,9 @@ class Gateway:
         tokens: int | None = None
         try:
             await self._announce(sending, attempt)
+            if self.pacer.holds_back(sending.model, entered_at):
+                tokens = 0
+                self._stay(sending, attempt)
             raw = await self._send(sending, attempt, entered_at)
             counted = metered(sending.provider, raw)
             if counted.usage is not None:
@@ -177,6 +186,17 @@ class Gateway:
                     self._take_back(sending, attempt, error)
             self.purse.release(call, sending.held_usd)
             raise
+
+    def _stay(self, sending: _Sending, attempt: int) -> None:
+        """While the intent was written, a refusal told of a limit: what leaves now would be refused as well.
+
+        The attempt was none, and its number is free again.
+        """
+        reason = "the provider's limit was met before it left"
+        fact = f.Released(at=sending.call.address, attempt=attempt, error=f.NEVER_SENT, reason=reason)
+        self._journal.append(sending.call.trial, [fact])
+        self.purse.release(sending.call, sending.held_usd)
+        raise _NotNow
 
     def _take_back(self, sending: _Sending, attempt: int, error: BaseException) -> None:
         fact = f.Released(

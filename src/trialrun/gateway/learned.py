@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile, islice
 
 RAMP_PER_S = 500.0
-_RAMP_DOUBLES_S = 0.03
+_RAMP_DOUBLES_S = 0.035
 _RAMP_S = 1.0
 _BACK = 0.05
 _CURVE = 0.02
@@ -113,7 +113,7 @@ class LearnedRate:
         pause_s = _PAUSE_S if retry_after_s is None else retry_after_s
         if self.cuts and sent_at <= self.cut_at:
             self.shut_until = max(self.shut_until, now + pause_s)
-            self._refused_with_the_last(sent_at)
+            self._not_accepted(sent_at)
             return False
         self._refused.append(sent_at)
         if self._is_below_mark(sent_at):
@@ -131,8 +131,16 @@ class LearnedRate:
         self.cut_at, self._level, self._level_at = now, 0.0, now
         self.cuts += 1
         for _ in range(together):
-            self._refused_with_the_last(sent_at)
+            self._not_accepted(sent_at)
         return True
+
+    def stayed(self, sent_at: float) -> None:
+        """A call that had been let go did not leave: a limit was met meanwhile. It was neither accepted nor refused."""
+        if sent_at <= self.cut_at:
+            self._not_accepted(sent_at)
+        elif sent_at in self._left_at:
+            self._left_at.remove(sent_at)
+            self._level += 1.0
 
     def told(self, now: float, *, sent_at: float, per_second: float) -> bool:
         """A reply says that no call is left, and how fast there are more. Returns whether that is new (P7)."""
@@ -193,7 +201,7 @@ class LearnedRate:
             for since in begins
         )
 
-    def _refused_with_the_last(self, sent_at: float) -> None:
+    def _not_accepted(self, sent_at: float) -> None:
         """One of the calls that were thought accepted before the last cut was not: what was allowed is less."""
         within = [span for span in self._spans if span.since < sent_at]
         if not within:

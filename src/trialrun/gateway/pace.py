@@ -107,6 +107,10 @@ class Pacer:
         lane.leave(estimated=estimated_tokens, tokens=tokens)
         self._serve(lane)
 
+    def holds_back(self, model: str, entered_at: float) -> bool:
+        """Whether a call that was let go then, and has not left yet, had better wait for another turn."""
+        return self.lane(model).allowance.holds_back(entered_at, self._clock.monotonic())
+
     def succeeded(self, model: str, headers: dict[str, str], entered_at: float) -> None:
         """A reply came, to a call that left then."""
         self.lane(model).allowance.succeeded(headers, entered_at, self._clock.monotonic())
