@@ -150,7 +150,7 @@ def test_our_own_bug_is_one_paragraph_with_the_traceback_in_a_file(
 def test_a_bug_before_there_is_a_folder_shows_its_traceback(tmp_path: Path):
     code = (
         "import sys; from trialrun.app import price_list\n"
-        "price_list.price_of = lambda *a, **k: 1 / 0\n"
+        "price_list.quote_of = lambda *a, **k: 1 / 0\n"
         "from trialrun.cli.entry import run; sys.exit(run(['prices', 'a/b']))"
     )
     said = subprocess.run(

@@ -102,6 +102,20 @@ def test_a_mistake_reads_as_in_the_house_style() -> None:
             "add `output: ...` (tokens that it writes",
         ),
         (
+            "prices:\n  a/b:\n    input: 1\n    output: 1\n    tiers: [{above: 5, input: 1, ouptut: 2}]",
+            5,
+            "`prices.a/b.tiers.0` has no key `ouptut`",
+            "did you mean `output`?",
+        ),
+        (
+            "prices: {a/b: {input: 1, output: 1, tiers: [{above: 5, input: 1, output: 2}, *T]}}".replace(
+                "*T", "{above: 5, input: 0, output: 1}"
+            ),
+            1,
+            "`prices.a/b.tiers` has two tiers with the same `above`",
+            "give each tier an `above` of its own",
+        ),
+        (
             "prices:\n  a/b:\n    input: 1\n    output: x",
             4,
             "`prices.a/b.output` must be an amount",

@@ -161,6 +161,20 @@ def test_flags_go_before_the_file_and_the_file_before_defaults() -> None:
     }
 
 
+def test_a_price_may_have_tiers_a_rate_of_reasoning_and_rates_of_its_own_in_a_batch() -> None:
+    tiers = "[{above: 9, input: 5, output: 6}, {above: 7, input: 3, output: 4, cache_write: 1}]"
+    rates = f"input: 1, output: 2, tiers: {tiers}"
+    study = small(f"prices: {{a/b: {{{rates}, reasoning: 8, batch: {{{rates}}}}}}}\n")
+    price = study.prices["a/b"]
+    assert price.batch is not None
+    for one, source, reasoning in ((price, "study", Decimal(8)), (price.batch, "study, batch", None)):
+        assert (one.input, one.output, one.source, one.reasoning) == (1, 2, source, reasoning)
+        assert one.tiers == (
+            (7, Price(input=Decimal(3), output=Decimal(4), cache_write=Decimal(1), source=source)),
+            (9, Price(input=Decimal(5), output=Decimal(6), source=source)),
+        )
+
+
 def test_a_flag_may_go_through_keys_with_dots() -> None:
     study = small("prices: {openai/gpt-4.1: {input: 1, output: 2}}\n", {"prices.openai/gpt-4.1.input": 3})
     assert study.prices["openai/gpt-4.1"].input == Decimal(3)

@@ -116,5 +116,15 @@ def test_a_ceiling_covers_every_tier_within_reach(model: str, size: int) -> None
         assert pricing.cost_usd(Usage(tokens_in=tokens_in, tokens_out=100), price) <= ceiling
 
 
+def test_reasoning_has_a_rate_of_its_own_where_one_is_stated_and_the_ceiling_covers_it() -> None:
+    price = Price(input=Decimal(0), output=Decimal(2), reasoning=Decimal(9))
+    usage = Usage(tokens_in=0, tokens_out=100, tokens_reasoning=30)
+    assert pricing.cost_usd(usage, price) * 1_000_000 == 70 * 2 + 30 * 9
+    request = Request(model="a/b", messages=(), max_tokens=100)
+    assert pricing.ceiling_usd(request, price) * 1_000_000 == 900
+    odd = Usage(tokens_in=0, tokens_out=10, tokens_reasoning=5000)
+    assert pricing.cost_usd(odd, price) * 1_000_000 == 90, "there is no more reasoning than output"
+
+
 def test_a_lookup_is_cheap_the_second_time() -> None:
     assert BOOK.price_of("openai/gpt-5") is BOOK.price_of("openai/gpt-5")

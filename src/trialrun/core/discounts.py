@@ -59,6 +59,7 @@ def _discounted(price: Price, rule: BatchRule) -> Price:
         output=price.output * rule.share,
         cached_input=_cached(price.cached_input, price.input, rule),
         cache_write=_cached(price.cache_write, price.input, rule),
+        reasoning=None if price.reasoning is None else price.reasoning * rule.share,
         source=f"{price.source}; batch x {rule.share}",
     )
 

@@ -56,22 +56,27 @@ def paid_usd(usage: Usage, price: Price | None) -> Decimal | None:
 
 
 def cost_usd(usage: Usage, price: Price) -> Decimal:
-    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones."""
+    """What this usage costs at this price. Cached tokens without a rate of their own count as fresh ones, and reasoning
+    without one as any other output."""
     for above, rates in price.tiers:
         if usage.tokens_in > above:
             price = rates
     cached_rate = price.input if price.cached_input is None else price.cached_input
     write_rate = price.input if price.cache_write is None else price.cache_write
+    reasoning_rate = price.output if price.reasoning is None else price.reasoning
+    reasoned = min(usage.tokens_reasoning, usage.tokens_out)
     fresh = max(0, usage.tokens_in - usage.tokens_cached - usage.tokens_cache_write)
     total = (
         fresh * price.input
         + usage.tokens_cached * cached_rate
         + usage.tokens_cache_write * write_rate
-        + usage.tokens_out * price.output
+        + reasoned * reasoning_rate
+        + (usage.tokens_out - reasoned) * price.output
     )
     return total / _MILLION
 
 
 def _most_usd(tokens_in: int, tokens_out: int, price: Price) -> Decimal:
     dearest_in = max(price.input, price.cached_input or _ZERO, price.cache_write or _ZERO)
-    return (tokens_in * dearest_in + tokens_out * price.output) / _MILLION
+    dearest_out = max(price.output, price.reasoning or _ZERO)
+    return (tokens_in * dearest_in + tokens_out * dearest_out) / _MILLION

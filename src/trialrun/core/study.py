@@ -190,6 +190,8 @@ class Price:
     output: Decimal
     cached_input: Decimal | None = None
     cache_write: Decimal | None = None
+    reasoning: Decimal | None = None
+    """Where tokens of reasoning have a rate of their own; they cost what other output does unless given."""
     source: str = "study"
     tiers: "tuple[tuple[int, Price], ...]" = ()
     """Rates that hold for the whole call once it has more than so many input tokens; rising."""

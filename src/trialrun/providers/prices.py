@@ -8,7 +8,7 @@ P3. How a price was found is part of it, and so is the version of the list.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -52,6 +52,21 @@ class GenaiPrices:
         from importlib.metadata import version
 
         return f"genai-prices {version('genai-prices')}"
+
+    @property
+    def latest_change(self) -> date | None:
+        """The newest price with a date that the list knows, of those in force: the list is no older than this."""
+        from genai_prices import data_snapshot
+
+        starts = (
+            start
+            for provider in data_snapshot.get_snapshot().providers
+            for entry in provider.models
+            if isinstance(entry.prices, list)
+            for conditional in entry.prices
+            if (start := getattr(conditional.constraint, "start_date", None)) is not None
+        )
+        return max((start for start in starts if start <= self._at.date()), default=None)
 
     def price_of(self, model: str) -> Price | None:
         if model not in self._found:

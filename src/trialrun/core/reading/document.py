@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from trialrun.core.identity import REPLICATE_LIMIT
@@ -217,13 +217,40 @@ class LimitsEntry(Entry):
     )
 
 
-class BatchRateEntry(Entry):
-    """USD per million tokens in a batch."""
+class TokenRates(Entry):
+    """USD per million tokens."""
 
     input: Money = Field(description="Tokens that the model reads.")
     output: Money = Field(description="Tokens that it writes, reasoning included.")
-    cached_input: Money | None = Field(None, description="Tokens read from the provider's cache.")
-    cache_write: Money | None = Field(None, description="Tokens written to the provider's cache.")
+    cached_input: Money | None = Field(
+        None, description="Tokens read from the provider's cache; as input unless given."
+    )
+    cache_write: Money | None = Field(
+        None, description="Tokens written to the provider's cache; as input unless given."
+    )
+    reasoning: Money | None = Field(
+        None, description="Tokens of reasoning, where they have a rate of their own; as output unless given."
+    )
+
+
+class TierEntry(TokenRates):
+    """USD per million tokens for the whole of a call that reads many."""
+
+    above: int = Field(ge=1, description="These rates hold for a call with more input tokens than this.")
+
+
+def _apart(tiers: list[TierEntry]) -> list[TierEntry]:
+    if len({tier.above for tier in tiers}) < len(tiers):
+        raise PydanticCustomError("same_tier", "must have another `above` in each tier")
+    return tiers
+
+
+class BatchRateEntry(TokenRates):
+    """USD per million tokens in a batch."""
+
+    tiers: Annotated[list[TierEntry], AfterValidator(_apart)] | None = Field(
+        None, description="Rates of calls that read many tokens."
+    )
 
 
 class PriceEntry(BatchRateEntry):
@@ -333,7 +360,9 @@ STUDY_LAYOUT: Layout = {
     ("limits",): LimitsEntry,
     ("limits", "rates", "*"): RateEntry,
     ("prices", "*"): PriceEntry,
+    ("prices", "*", "tiers", "*"): TierEntry,
     ("prices", "*", "batch"): BatchRateEntry,
+    ("prices", "*", "batch", "tiers", "*"): TierEntry,
     ("batch",): BatchEntry,
     ("rehearsal",): RehearsalEntry,
 }

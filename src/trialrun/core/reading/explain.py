@@ -144,6 +144,8 @@ def _bound(kind: str, context: Mapping[str, Any], value: object) -> str:
             return f"cannot be `{value}`"
         case "money":
             return f"must be an amount in USD (0 or more), not {_kind_of(value)}"
+        case "same_tier":
+            return "has two tiers with the same `above`"
         case _:
             return f"does not fit: {kind.replace('_', ' ')}"
 
@@ -157,6 +159,8 @@ def _bound_fix(kind: str, path: Path, context: Mapping[str, Any]) -> str:
         return "begin with a letter; use letters, digits, _ and -, at most 40"
     if kind == "money":
         return "write an amount such as 20, 0.50 or $20"
+    if kind == "same_tier":
+        return "give each tier an `above` of its own"
     if kind == "literal_error":
         is_flag = context.get("expected") == "True"
         return "write true, or remove the key" if is_flag else "write one of these words"

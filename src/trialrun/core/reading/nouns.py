@@ -5,6 +5,7 @@ in. A Study is always read from its resolved document, so what the archive gives
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from trialrun.core.reading.document import (
     LimitsEntry,
     PriceEntry,
     StudyFile,
+    TokenRates,
     plain,
 )
 from trialrun.core.reading.labels import label_of
@@ -110,9 +112,22 @@ def noun_of(entry: StudyFile, document: Data, *, source: str, home: str) -> Stud
 
 
 def _price(entry: PriceEntry) -> Price:
-    rates = dict(entry)
-    batch = cast("BatchRateEntry | None", rates.pop("batch"))
-    return Price(**rates, batch=Price(**dict(batch), source="study, batch") if batch else None)
+    return replace(_rates(entry), batch=_rates(entry.batch, source="study, batch") if entry.batch else None)
+
+
+def _rates(entry: TokenRates, source: str = "study") -> Price:
+    """The price of these rates, with its tiers in rising order."""
+    given = entry.tiers or [] if isinstance(entry, BatchRateEntry) else []
+    tiers = ((tier.above, _rates(tier, source)) for tier in sorted(given, key=lambda tier: tier.above))
+    return Price(
+        input=entry.input,
+        output=entry.output,
+        cached_input=entry.cached_input,
+        cache_write=entry.cache_write,
+        reasoning=entry.reasoning,
+        source=source,
+        tiers=tuple(tiers),
+    )
 
 
 def _batching(entry: BatchEntry | None) -> Batching:

@@ -174,6 +174,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     output: Decimal
     cached_input: Decimal | None = None
     cache_write: Decimal | None = None
+    reasoning: Decimal | None = None
 
     def price(self) -> Price:
         return Price(
@@ -181,6 +182,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             output=self.output,
             cached_input=self.cached_input,
             cache_write=self.cache_write,
+            reasoning=self.reasoning,
             source="script",
         )
 
