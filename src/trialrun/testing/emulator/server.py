@@ -107,6 +107,9 @@ class Emulator:
         key = key or self._first_key
         settings: dict[str, str] = {}
         for provider in providers:
+            if provider == "openai-responses":
+                settings |= self.settings("openai", key=key)  # the same address and the same key
+                continue
             name = provider.upper().replace("-", "_")
             settings[f"{name}_BASE_URL"] = self.base_url(provider)
             if provider == "vertex":
