@@ -31,14 +31,21 @@ def data_of(text: str, finish: Finish, request: Request) -> object:
         data = cast("object", msgspec.json.decode(text))
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         if finish == "length":
-            raise ReplyUnreadable(
-                f"the reply was cut at max_tokens ({request.max_tokens}) before its JSON was complete",
-                fix="raise `max_tokens`, or ask for less",
-            ) from error
+            raise _cut(request) from error
         raise ReplyUnreadable(
             f"the reply is not JSON, though a schema was asked for: {error}", text=text
         ) from error
     wrong = mistake_in(data, request.schema)
+    if wrong is not None and finish == "length":
+        raise _cut(request)  # the arguments of a tool come as a whole object, without what was cut away
     if wrong is not None:
         raise ReplyUnreadable(f"the reply does not fit its schema: {wrong}", text=text)
     return data
+
+
+def _cut(request: Request) -> ReplyUnreadable:
+    """Without a text: to show the model its half answer would bring another that is cut at the same place."""
+    return ReplyUnreadable(
+        f"the reply was cut at max_tokens ({request.max_tokens}) before its JSON was complete",
+        fix="raise `max_tokens`, or ask for less",
+    )
