@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trialrun.gateway.allowance import seconds
+from tests.oracles.table import call_of
+from trialrun.core.calls import RawReply
+from trialrun.core.errors import Throttled
+from trialrun.gateway.allowance import Allowance, seconds
+from trialrun.providers.keys import Keys
 from trialrun.providers.limits import kept_headers, retry_after_s
+from trialrun.providers.openai_chat import OpenAIChat
 
 
 def in_seconds(span: float) -> str:
@@ -59,6 +64,47 @@ def test_openrouter_counts_requests_and_names_a_moment_in_milliseconds() -> None
     kept = kept_headers({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int((time() + 20) * 1000))})
     assert kept["x-ratelimit-remaining-requests"] == "0"
     assert 18 <= seconds(kept["x-ratelimit-reset-requests"]) <= 20
+
+
+@pytest.mark.parametrize("skew_s", [0, 1, -7200, 7200])
+def test_a_moment_is_one_of_the_server_s_clock(skew_s: float) -> None:
+    there = datetime.now(tz=UTC) + timedelta(seconds=skew_s)
+    date = format_datetime(there, usegmt=True)
+    moment = (there + timedelta(seconds=30)).isoformat().replace("+00:00", "Z")
+    anthropic = kept_headers(
+        {
+            "anthropic-ratelimit-requests-remaining": "0",
+            "anthropic-ratelimit-requests-reset": moment,
+            "Date": date,
+        }
+    )
+    millis = str(int((there.timestamp() + 30) * 1000))
+    openrouter = kept_headers({"Date": date, "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": millis})
+    for kept in (anthropic, openrouter):
+        assert 28 <= seconds(kept["x-ratelimit-reset-requests"]) <= 31.5
+
+
+@pytest.mark.parametrize("skew_s", [0, 7200])
+def test_a_window_that_is_used_up_shuts_the_lane_until_its_end(skew_s: float) -> None:
+    there = time() + skew_s
+    headers = {
+        "Date": format_datetime(datetime.fromtimestamp(there, tz=UTC), usegmt=True),
+        "X-RateLimit-Limit": "20",
+        "X-RateLimit-Remaining": "0",
+        "X-RateLimit-Reset": str(int((there + 40) * 1000)),
+    }
+    lane = Allowance(100.0)
+    lane.succeeded(kept_headers(headers), 100.0, 101.0)
+    wait = lane.enter(100, 101.0)
+    assert wait is not None
+    assert 38 <= wait <= 41.5, "all twenty come back together, not one after the other"
+    refused = RawReply(body=b'{"error": {"message": "x"}}', status=429, headers=kept_headers(headers))
+    with pytest.raises(Throttled) as caught:
+        OpenAIChat("openrouter", base_url="http://x").checked(
+            refused, call_of("plain", {"samples": "x/y"}), Keys()
+        )
+    assert caught.value.retry_after_s is not None
+    assert 38 <= caught.value.retry_after_s <= 41.5
 
 
 @pytest.mark.parametrize("moment", ["", "soon", "2026-13-01T00:00:00Z", "1e99"])

@@ -124,6 +124,48 @@ CASES: list[tuple[int, dict[str, Any], type[TrialrunError]]] = [
 ]
 
 
+BUDGET = "Your running requests already fill your spending budget."
+CASES.extend(
+    [
+        (402, {"error": {"message": BUDGET, "code": 402, "metadata": {"limit_source": source}}}, kind)
+        for source, kind in (
+            ("openrouter_in_flight_budget", Throttled),
+            ("openrouter_credits", QuotaExhausted),
+        )
+    ]
+)
+CASES.extend(
+    [
+        (
+            403,
+            {
+                "error": {
+                    "message": "Budget limit exceeded",
+                    "code": 403,
+                    "metadata": {"limit_source": source},
+                }
+            },
+            kind,
+        )
+        for source, kind in (
+            ("openrouter_key_limit", QuotaExhausted),
+            ("openrouter_guardrail_budget", QuotaExhausted),
+            ("openrouter_workspace_budget", QuotaExhausted),
+            ("somewhere", AuthRefused),
+        )
+    ]
+)
+OUT = "You have run out of credits or need a subscription."
+CASES.extend(
+    [
+        (403, {"error": {"message": "Key limit exceeded (total limit).", "code": 403}}, QuotaExhausted),
+        (403, xai("permission-denied", OUT), QuotaExhausted),
+        (403, xai("personal-team-blocked:spending-limit", "x"), QuotaExhausted),
+        (429, openai("organization_usage_limit_exceeded", type_="insufficient_quota"), QuotaExhausted),
+    ]
+)
+
+
 def error_for(status: int, body: object, headers: dict[str, str] | None = None) -> TrialrunError:
     raw = RawReply(body=msgspec.json.encode(body), status=status, headers=headers or {})
     with pytest.raises(TrialrunError) as caught:

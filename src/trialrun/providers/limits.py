@@ -3,8 +3,8 @@
 The pacer reads `x-ratelimit-remaining-requests`, `x-ratelimit-reset-requests` (`12.5s`: until all of
 `x-ratelimit-limit-requests` are back, since the call was let in) and the same with `-tokens`.
 Anthropic counts input, output and all tokens apart and names moments instead of spans; the scarcest of them stands for
-tokens here. OpenRouter counts requests alone and names a moment in milliseconds. A span until a moment counts from the
-reply, and `x-ratelimit-reset-from` says so.
+tokens here. OpenRouter counts requests alone, in a window whose end is a moment in milliseconds; a 429 of it says so.
+Moments go by the server's clock, which is in `Date`. A span until one counts from the reply: `x-ratelimit-reset-from`.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     if (asked := _moment(kept.get("retry-after", ""))) is not None:
         kept["retry-after"] = f"{max(0.0, asked - _now_there(date)):.3f}"
     if is_anthropic or "x-ratelimit-remaining" in kept:
-        (_from_anthropic if is_anthropic else _from_openrouter)(kept)
+        (_from_anthropic if is_anthropic else _from_openrouter)(kept, _now_there(date))
         kept[f"{_OURS}reset-from"] = "reply"
     return kept
 
@@ -67,6 +67,16 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return None
 
 
+def window_s(headers: Mapping[str, str]) -> float | None:
+    """How long until the window ends in which no request is left, where a moment was named for that."""
+    if headers.get(f"{_OURS}reset-from") != "reply" or headers.get(f"{_OURS}remaining-requests") != "0":
+        return None
+    try:
+        return bounded(float(headers[f"{_OURS}reset-requests"].removesuffix("s")))
+    except (KeyError, ValueError):
+        return None
+
+
 def bounded(seconds: float) -> float | None:
     """A span that can be waited for; None if it makes no sense."""
     if seconds != seconds or seconds > _LONGEST_RETRY_AFTER_S:  # noqa: PLR0124 - not a number
@@ -79,6 +89,7 @@ def whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
+@lru_cache(maxsize=64)
 def _moment(text: str) -> float | None:
     """The time that an HTTP date names; None for what is none, such as a number of seconds."""
     try:
@@ -93,7 +104,7 @@ def _now_there(date: str) -> float:
     return ours if theirs is None or abs(theirs - ours) < _SKEW_S else theirs
 
 
-def _from_anthropic(kept: dict[str, str]) -> None:
+def _from_anthropic(kept: dict[str, str], now: float) -> None:
     for kind, sources in _ANTHROPIC_KINDS.items():
         left = {
             source: number
@@ -106,21 +117,21 @@ def _from_anthropic(kept: dict[str, str]) -> None:
         kept[f"{_OURS}remaining-{kind}"] = str(left[scarcest])
         if limit := kept.get(f"{_ANTHROPIC}{scarcest}-limit"):
             kept[f"{_OURS}limit-{kind}"] = limit
-        if (reset_s := _seconds_until(kept.get(f"{_ANTHROPIC}{scarcest}-reset", ""))) is not None:
+        if (reset_s := _seconds_until(kept.get(f"{_ANTHROPIC}{scarcest}-reset", ""), now)) is not None:
             kept[f"{_OURS}reset-{kind}"] = f"{reset_s:.3f}s"
 
 
-def _from_openrouter(kept: dict[str, str]) -> None:
+def _from_openrouter(kept: dict[str, str], now: float) -> None:
     kept.setdefault(f"{_OURS}remaining-requests", kept["x-ratelimit-remaining"])
     reset = kept.get("x-ratelimit-reset", "")
     if len(reset) >= 12 and (moment := whole(reset)) is not None:
-        kept.setdefault(f"{_OURS}reset-requests", f"{max(0.0, moment / 1000 - time()):.3f}s")
+        kept.setdefault(f"{_OURS}reset-requests", f"{max(0.0, moment / 1000 - now):.3f}s")
 
 
-def _seconds_until(moment: str) -> float | None:
+def _seconds_until(moment: str, now: float) -> float | None:
     """From now until an RFC 3339 time."""
     try:
         then = datetime.fromisoformat(moment)
-        return max(0.0, then.timestamp() - time())
+        return max(0.0, then.timestamp() - now)
     except (ValueError, OverflowError):
         return None

@@ -17,7 +17,7 @@ from trialrun.core.errors import (
     TrialrunError,
     Unavailable,
 )
-from trialrun.providers.limits import bounded, retry_after_s
+from trialrun.providers.limits import bounded, retry_after_s, window_s
 
 LONGEST_MESSAGE = 500
 
@@ -39,6 +39,12 @@ QUOTA_CODES = frozenset(
         "organization_usage_limit_exceeded",
         "project_spend_limit_exceeded",
         "quota_exceeded",
+        # OpenRouter, as the source of a limit
+        "openrouter_guardrail_budget",
+        "openrouter_key_limit",
+        "openrouter_workspace_budget",
+        # xAI
+        "personal-team-blocked:spending-limit",
     }
 )
 """Money or a limit of the account, under whatever status: no call will go through until a person does something."""
@@ -46,14 +52,19 @@ QUOTA_CODES = frozenset(
 QUOTA_WORDS = (
     "credit balance is too low",
     "free-models-per-day",
+    "key limit exceeded",
     "monthly spending limit",
     "prepayment credits are depleted",
+    "run out of credits",
     "spending cap",
     "used all available credits",
     "workspace api usage limits",
     "your specified api usage limits",
 )
 """The same, where only the words say it."""
+
+PASSING_CODES = frozenset({"openrouter_in_flight_budget"})
+"""Money of calls that are under way: there is room again as soon as they are settled."""
 
 AUTH_CODES = frozenset(
     {
@@ -110,7 +121,8 @@ def problem_in(body: bytes) -> Problem:
     error = outer.get("error") or decoded
     fields = _mapping(error)
     if not fields:
-        return Problem(message=str(error or ""))
+        code = outer.get("code")
+        return Problem(codes=frozenset({code} if isinstance(code, str) else ()), message=str(error or ""))
     details = list(_details(fields.get("details")))
     codes = {
         value
@@ -119,6 +131,8 @@ def problem_in(body: bytes) -> Problem:
         if isinstance(value := source.get(name), str)
     }
     metadata = _mapping(fields.get("metadata"))
+    if isinstance(source := metadata.get("limit_source"), str):
+        codes.add(source)
     if metadata.get("reasons") and "flagged_input" in metadata:
         codes.add("moderation")
     quotas = [
@@ -161,8 +175,8 @@ def error_of(
         return QuotaExhausted(
             what, where=model, fix=f"raise the limit of the account at {name}, or wait for its reset"
         )
-    if status == 429:
-        return Throttled(what, retry_after_s=_wait_s(raw, problem))
+    if status == 429 or is_passing(problem):
+        return Throttled(what, retry_after_s=_wait_s(raw, problem), status=status)
     if status in (401, 403) or (
         status == 400 and (not problem.codes.isdisjoint(AUTH_CODES) or _says(problem, AUTH_WORDS))
     ):
@@ -177,8 +191,15 @@ def error_of(
     return RequestRefused(what, status=status, where=place, fix=fix)
 
 
+def is_passing(problem: Problem) -> bool:
+    """Whether it is a limit of money that waiting helps against."""
+    return not problem.codes.isdisjoint(PASSING_CODES)
+
+
 def is_quota(status: int, problem: Problem) -> bool:
     """Whether the account's own limit is reached, and not the pace of a minute."""
+    if is_passing(problem):
+        return False
     if status == 402:
         return True
     if status not in (400, 403, 412, 429):
@@ -196,8 +217,8 @@ def _says(problem: Problem, known: tuple[str, ...]) -> bool:
 
 
 def _wait_s(raw: RawReply, problem: Problem) -> float | None:
-    asked = retry_after_s(raw.headers)
-    return problem.retry_after_s if asked is None else asked
+    told = (retry_after_s(raw.headers), problem.retry_after_s, window_s(raw.headers))
+    return next((seconds for seconds in told if seconds is not None), None)
 
 
 def _delay_s(detail: Mapping[str, object]) -> float | None:
