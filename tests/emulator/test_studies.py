@@ -134,6 +134,32 @@ def test_a_folder_without_replies_is_said(tmp_path: Path):
         Recorded(tmp_path / "none")
 
 
+def test_a_program_reads_the_address_from_the_first_line_and_the_sums_from_the_rest(tmp_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trialrun", "emulate", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        told = json.loads(process.stdout.readline())
+        base = told["settings"]["OPENAI_BASE_URL"]
+        assert base.startswith(told["url"])
+        assert set(told["settings"]) >= {"ANTHROPIC_BASE_URL", "GEMINI_BASE_URL", "VERTEX_BASE_URL"}
+        headers = {"authorization": "Bearer any", "content-type": "application/json"}
+        request = urllib.request.Request(f"{base}/chat/completions", json.dumps(CHAT).encode(), headers)
+        with urllib.request.urlopen(request) as response:
+            assert json.load(response)["choices"]
+        with urllib.request.urlopen(told["book"]) as response:
+            assert json.loads(response.readline())["outcome"] == "answered"
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    sums = json.loads(out)
+    assert (sums["arrived"], sums["exit"], process.returncode, err) == (1, 0, 0, "")
+
+
 def test_the_command_says_what_is_wrong_with_a_script_before_it_listens(tmp_path: Path):
     script = tmp_path / "script.yaml"
     script.write_text("faults: [{fault: brokn}]\n", encoding="utf-8")

@@ -90,6 +90,10 @@ class Screen:
         """The one document of `--json`. Other than ASCII is escaped: it cannot hurt a terminal."""
         self._write(self.out, json.dumps(plain_data(data), indent=2) + "\n")
 
+    def show_start(self, data: Mapping[str, object]) -> None:
+        """What programs need of a command that goes on running: a document on one line, before the last one."""
+        self._write(self.out, json.dumps(plain_data(data)) + "\n")
+
     def write_blocks(self, blocks: Iterable[Block], stream: TextIO) -> None:
         """Blocks, in colour for a terminal."""
         blocks = copyable(blocks)

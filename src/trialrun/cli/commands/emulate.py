@@ -55,7 +55,8 @@ def command(
     """Serve the protocols of OpenAI, Anthropic, Gemini and Vertex until Ctrl-C.
 
     Real clients can be pointed at it; the lines that it prints set the addresses in a shell. Nothing leaves this
-    machine and nothing is paid: the book says what would have been. At the end its sums are shown.
+    machine and nothing is paid: the book says what would have been. At the end its sums are shown. With --json there is
+    a document on the first line, as soon as it listens, with the address and the settings, and one at the end.
     """
     import asyncio
 
@@ -87,8 +88,12 @@ async def _serve(screen: Screen, emulator: "Emulator") -> None:
         loop.add_signal_handler(number, ended.set)
     try:
         async with emulator:
-            if not screen.as_json:
-                settings = emulator.settings(*_SHOWN)
+            settings = emulator.settings(*_SHOWN)
+            if screen.as_json:
+                screen.show_start(
+                    {"url": emulator.url, "book": f"{emulator.url}/__book", "settings": settings}
+                )
+            else:
                 lines = [f"export {name}={value}" for name, value in settings.items()]
                 screen.write_blocks([Verbatim("\n".join(lines))], screen.out)
             screen.note(f"listening at {emulator.url}; book at {emulator.url}/__book; Ctrl-C ends")
