@@ -6,7 +6,7 @@ import pytest
 
 from trialrun.core.errors import Drained, Unavailable
 from trialrun.core.study import RateLimit
-from trialrun.gateway.allowance import seconds
+from trialrun.gateway.allowance import Allowance, seconds
 from trialrun.gateway.pace import Pacer
 from trialrun.testing.clock import ManualClock
 
@@ -159,11 +159,33 @@ async def test_why_calls_wait_is_said_with_the_time() -> None:
         pacer.leave("x/m", 1, None)
         waiting = group.create_task(pacer.enter("x/m", 1))
         await asyncio.sleep(0)
-        assert pacer.waits() == ["x/m: the provider asked us to wait 30 s, 1 calls wait"]
+        assert pacer.waits() == ["x/m: 1 call waits: the provider asked us to wait, 30 s more"]
         await clock.advance(31)
         await waiting
         assert pacer.waits() == []
         pacer.leave("x/m", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        (
+            RateLimit(model="x/*", requests_per_minute=20),
+            "3 calls wait for the limit of 20 a minute, the last of them 9 s",
+        ),
+        (
+            RateLimit(model="x/*", tokens_per_minute=2000),
+            "3 calls wait for the limit of 2,000 tokens a minute",
+        ),
+        (RateLimit(model="x/*", in_flight=2), "3 calls wait for one of the 2 in flight to end"),
+    ],
+)
+def test_a_stated_limit_is_named_where_calls_wait_for_it(limit: RateLimit, why: str) -> None:
+    allowance = Allowance(0.0)
+    allowance.join(limit, 0.0, lambda: None)
+    assert [allowance.enter(100, at) for at in (0.0, 0.01)] == [0.0, 0.0]
+    assert allowance.enter(100, 0.02) != 0.0
+    assert allowance.why(3, 0.02) == why
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def test_a_place_that_one_study_leaves_is_taken_by_the_other() -> None:
         waiting = group.create_task(second.enter("x/m", 1))
         await asyncio.sleep(0)
         assert not waiting.done()
-        assert second.waits() == ["x/m: 1 calls in flight, 1 wait"]
+        assert second.waits() == ["x/m: 1 call waits for the one in flight to end"]
         assert (first.in_flight, second.in_flight) == (1, 0)
         first.leave("x/m", 1, 1)
         async with asyncio.timeout(5):
@@ -85,7 +85,7 @@ async def test_what_one_study_is_told_holds_for_the_other() -> None:
         first.leave("x/m", 1, None)
         waiting = group.create_task(second.enter("x/m", 1))
         await asyncio.sleep(0)
-        assert second.waits() == ["x/m: the provider asked us to wait 30 s, 1 calls wait"]
+        assert second.waits() == ["x/m: 1 call waits: the provider asked us to wait, 30 s more"]
         await clock.advance(31)
         await waiting
         close(first, second)

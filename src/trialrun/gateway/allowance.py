@@ -176,15 +176,24 @@ class Allowance:
         return self.active >= max(1, int(self.limit))
 
     def why(self, waiting: int, now: float) -> str:
-        """Why so many calls wait, for the progress line."""
+        """Why so many calls wait and for how long, for the progress line."""
+        who = "1 call waits" if waiting == 1 else f"{waiting:,} calls wait"
         shut_s = max(self._shut_until, self.learned.shut_until) - now
         if shut_s > 0:
-            return f"the provider asked us to wait {shut_s:.0f} s, {waiting} calls wait"
+            return f"{who}: the provider asked us to wait, {shut_s:.0f} s more"
         if self._is_full:
-            return f"{self.active} calls in flight, {waiting} wait"
-        rate = self.learned.per_second(now)
-        learned = f" (about {60 * rate:.0f} calls a minute, learned)" if self.learned.cuts and rate else ""
-        return f"{waiting} wait for the rate limit{learned}"
+            ending = "the one" if self.active == 1 else f"one of the {self.active}"
+            return f"{who} for {ending} in flight to end"
+        if self._requests and self._requests.level < 1:
+            per_minute, limit = self._requests.per_minute, "the limit of {}"
+        elif self._tokens and self._tokens.level < self._tokens.per_minute / 10:
+            return f"{who} for the limit of {self._tokens.per_minute:,.0f} tokens a minute"
+        elif self.learned.cuts and (rate := self.learned.per_second(now)):
+            per_minute, limit = _MINUTE_S * rate, "the provider's limit, found to be about {}"
+        else:
+            return f"{who} for their turn"
+        last_s = waiting * _MINUTE_S / per_minute
+        return f"{who} for {limit.format(f'{per_minute:,.0f}')} a minute, the last of them {last_s:,.0f} s"
 
 
 class Allowances:
