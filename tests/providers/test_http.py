@@ -149,6 +149,18 @@ async def test_without_a_length_a_reply_ends_with_the_connection() -> None:
     assert transport.is_closed
 
 
+@pytest.mark.parametrize("body", [BODY, ZIPPED[:20]])
+async def test_a_packed_body_that_ends_with_the_connection_and_cannot_be_unpacked_is_told_at_once(
+    body: bytes,
+) -> None:
+    stream = OK + b"Connection: close\r\nContent-Encoding: gzip\r\n\r\n" + body
+    assert "packed" in await failure([stream], then_closed=True)
+    async with asyncio.timeout(5), Server([stream], closes=True).running() as server, client() as post:
+        with pytest.raises(Unavailable, match="packed") as caught:
+            await post(server.url)
+        assert caught.value.billed == "unknown"
+
+
 @pytest.mark.parametrize(
     "stream",
     [

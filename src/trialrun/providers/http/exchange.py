@@ -141,7 +141,10 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._reply is not None and not self._reply.done():
             if exc is None and self._status and self._left is None and not self._is_chunked:
-                self._finish()  # a body without a length ends with the connection
+                try:
+                    self._finish()  # a body without a length ends with the connection
+                except Broken as error:
+                    self._fail(error)
             else:
                 self._fail(Broken(str(exc) if exc else "the server closed it"))
         if self._alarm is not None:
