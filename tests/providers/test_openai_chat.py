@@ -8,7 +8,7 @@ import pytest
 
 from tests.contracts.chat_server import ChatServer
 from trialrun.core import chance
-from trialrun.core.calls import Call, Message, RawReply, Request
+from trialrun.core.calls import Call, Message, RawReply, Request, Usage
 from trialrun.core.errors import (
     AuthRefused,
     QuotaExhausted,
@@ -267,6 +267,27 @@ def test_a_charge_is_read_where_the_server_s_dialect_has_one(
     metered = asked.meter(raw(choices=choice(), usage={"prompt_tokens": 5, "completion_tokens": 1, **usage}))
     assert metered is not None
     assert metered.billed_usd == (None if usd is None else Decimal(usd))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '"cost": 1e400',
+        '"cost": 1' + "0" * 400,
+        '"cost": 1e-4000',
+        '"cost": []',
+        '"cost": 0.5, "is_byok": true, "cost_details": []',
+        '"cost": 0.5, "is_byok": true, "cost_details": {"upstream_inference_cost": 1e999}',
+        '"cost_details": "none"',
+    ],
+)
+@pytest.mark.parametrize("bill", [None, "usd"])
+def test_a_charge_that_makes_no_sense_costs_nobody_the_tokens_beside_it(bill: Any, said: str) -> None:
+    body = raw(choices=choice(), usage={"prompt_tokens": 5, "completion_tokens": 1, "cost": "SAID"}).body
+    metered = provider(dialect=Dialect(bill=bill)).meter(
+        RawReply(body=body.replace(b'"cost":"SAID"', said.encode()))
+    )
+    assert metered == Usage(tokens_in=5, tokens_out=1)
 
 
 def test_a_secret_prints_nothing_of_itself() -> None:

@@ -1,8 +1,8 @@
 """What a chat completion says of its tokens and of what it cost. It is read apart from the reply: neither may spoil the
 other."""
 
+import re
 from decimal import Decimal
-from math import isfinite
 from typing import Literal
 
 import msgspec
@@ -32,10 +32,19 @@ def usage_in(body: bytes, bill: Bill | None) -> Usage | None:
     )
 
 
+_ABSENT = msgspec.Raw(b"null")
+_NUMBER = re.compile(rb"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
+"""Nothing that is longer, or has more zeros, is an amount of money."""
+
+
 class _Details(msgspec.Struct):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+
+
+class _CostDetails(msgspec.Struct):
+    upstream_inference_cost: msgspec.Raw = _ABSENT
 
 
 class _Usage(msgspec.Struct):
@@ -45,10 +54,11 @@ class _Usage(msgspec.Struct):
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: int | None = 0
-    cost: object = None
-    cost_details: dict[str, object] | None = None
-    cost_in_usd_ticks: object = None
-    is_byok: object = None
+    # As they stand there: a number that is none, or a field that means something else elsewhere, costs us no tokens.
+    cost: msgspec.Raw = _ABSENT
+    cost_details: msgspec.Raw = _ABSENT
+    cost_in_usd_ticks: msgspec.Raw = _ABSENT
+    is_byok: msgspec.Raw = _ABSENT
 
 
 class _Bill(msgspec.Struct):
@@ -56,6 +66,7 @@ class _Bill(msgspec.Struct):
 
 
 _BILL = msgspec.json.Decoder(_Bill)
+_DETAILS = msgspec.json.Decoder(_CostDetails | None)
 
 
 def _billed_usd(usage: _Usage, bill: Bill) -> Decimal | None:
@@ -63,16 +74,18 @@ def _billed_usd(usage: _Usage, bill: Bill) -> Decimal | None:
         ticks = _amount(usage.cost_in_usd_ticks)
         return None if ticks is None else ticks / TICKS_A_USD
     cost = _amount(usage.cost)
-    if cost is None or usage.is_byok is not True:
+    if cost is None or bytes(usage.is_byok) != b"true":
         return cost
     # With a key of the user's own at the model's maker, `cost` is the fee alone.
-    details = usage.cost_details
-    upstream = _amount(details.get("upstream_inference_cost")) if details else None
+    try:
+        details = _DETAILS.decode(usage.cost_details)
+    except msgspec.ValidationError:
+        return None
+    upstream = _amount(details.upstream_inference_cost) if details else None
     return None if upstream is None else cost + upstream
 
 
-def _amount(value: object) -> Decimal | None:
+def _amount(value: msgspec.Raw) -> Decimal | None:
     """A number as it was written; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        return None
-    return Decimal(str(value))
+    text = bytes(value)
+    return Decimal(text.decode()) if _NUMBER.fullmatch(text) else None
