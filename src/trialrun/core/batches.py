@@ -71,6 +71,8 @@ class PackFile(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     size_bytes: int
     window: str = "24h"
+    beside: tuple[tuple[str, str], ...] = ()
+    """Of one that was just sealed: the files beside the requests that say whose they are, each with its digest."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

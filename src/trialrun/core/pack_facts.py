@@ -35,6 +35,8 @@ class PackBuilt(_PackFact, frozen=True, tag="pack_built"):
     """A fair guess of its input tokens, for the provider's queue."""
     ceiling_usd: Decimal | None
     window: str = "24h"
+    beside: tuple[tuple[str, str], ...] = ()
+    """The files beside it that say whose its requests are, each with its digest; empty in older studies."""
 
 
 class PackIntended(_PackFact, frozen=True, tag="pack_intended"):

@@ -30,6 +30,7 @@ class Pack:
     ceiling_usd: Decimal | None
     window: str
     built_at: float
+    beside: tuple[tuple[str, str], ...] = ()
     stage: Stage = "built"
     input: str = ""
     batch: str = ""
@@ -114,6 +115,7 @@ def pack_of(fact: p.PackBuilt, at: float, seq: int = 0) -> Pack:
         digest=fact.digest,
         ceiling_usd=fact.ceiling_usd,
         window=fact.window,
+        beside=fact.beside,
         built_at=at,
     )
 

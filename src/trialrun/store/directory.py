@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from trialrun.core.batches import Row
+from trialrun.core.errors import StoreError
 from trialrun.store.failures import store_error
 
 _BUFFER = 1 << 16
@@ -37,7 +38,10 @@ class FileDirectory:
         with path.open("rb", buffering=_BUFFER) as file:
             for line in file:
                 self._begins.append(self._begins[-1] + len(line))
-                self._hashes.append(hash(_named(line).id))
+                try:
+                    self._hashes.append(hash(_named(line).id))
+                except ValueError as error:
+                    raise is_changed(path.parent.name, path) from error
         self._mask = (1 << (2 * len(self._hashes)).bit_length()) - 1
         self._numbers = self._table()
         """Number + 1 of the row whose hash names this place, or a place before it that was taken."""
@@ -63,7 +67,10 @@ class FileDirectory:
         if first < 0 or end - self._block_begins > len(self._block):
             self._read_block(begin, end - begin)
             first = 0
-        return _row(self._block[first : first + end - begin])
+        try:
+            return _row(self._block[first : first + end - begin])
+        except ValueError as error:  # it was cut since, or written over
+            raise is_changed(self._path.parent.name, self._path) from error
 
     def close(self) -> None:
         os.close(self._file)
@@ -84,3 +91,19 @@ class FileDirectory:
                 place = (place + 1) & mask
             numbers[place] = number
         return numbers
+
+
+def is_away(pack: str, path: Path) -> StoreError:
+    return _not_as_stored(pack, path, "is not there", "it was copied or moved without it")
+
+
+def is_changed(pack: str, path: Path) -> StoreError:
+    return _not_as_stored(pack, path, "is not as it was stored", "something has written into it")
+
+
+def _not_as_stored(pack: str, path: Path, how: str, why: str) -> StoreError:
+    return StoreError(
+        f"`{path.name}` of the batch {pack} {how}",
+        where=str(path),
+        fix=f"put the folder `batches` of the study back, as {why}",
+    )

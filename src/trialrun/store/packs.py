@@ -7,17 +7,17 @@ K2. A file of results appears whole or not at all, in the same way, and is never
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from trialrun.core.batches import Directory, Form, PackFile, Row, Spool
-from trialrun.core.errors import StoreError
-from trialrun.store.directory import FileDirectory
+from trialrun.store.directory import FileDirectory, is_away, is_changed
 from trialrun.store.failures import store_error
 
+T = TypeVar("T")
 FOLDER = "batches"
 REQUESTS, ROWS, FORMS = "requests.jsonl", "rows.jsonl", "forms.jsonl"
 _OPEN = ".open-"
@@ -53,7 +53,7 @@ class FilePacks:
 
     def rows(self, id_: str) -> Iterator[Row]:
         """Whose each request is, in the order of the file."""
-        return (_row(line) for line in self._lines(id_, ROWS))
+        return self._read(id_, ROWS, _row)
 
     def directory(self, id_: str) -> Directory:
         """The same, to be looked up. The caller closes it."""
@@ -61,11 +61,11 @@ class FilePacks:
         try:
             return FileDirectory(path)
         except FileNotFoundError as error:
-            raise _is_away(id_, path) from error
+            raise is_away(id_, path) from error
 
     def forms(self, id_: str) -> list[Form]:
         """What reading the replies needs of the requests, by number."""
-        return [_form(line) for line in self._lines(id_, FORMS)]
+        return list(self._read(id_, FORMS, _form))
 
     async def keep(self, id_: str, name: str, chunks: AsyncIterator[bytes]) -> tuple[str, int]:
         """Store raw results, whole or not at all. Returns their digest and size."""
@@ -109,13 +109,22 @@ class FilePacks:
             if path.is_dir() and is_ours and path.name not in known:
                 shutil.rmtree(path, ignore_errors=True)
 
+    def _read(self, id_: str, name: str, read: Callable[[bytes], T]) -> Iterator[T]:
+        for line in self._lines(id_, name):
+            try:
+                yield read(line)
+            except ValueError as error:
+                raise is_changed(id_, self._folder / id_ / name) from error
+
     def _lines(self, id_: str, name: str) -> Iterator[bytes]:
         path = self._folder / id_ / name
         try:
             with path.open("rb", buffering=_BUFFER) as file:
                 yield from file
         except FileNotFoundError as error:
-            raise _is_away(id_, path) from error
+            raise is_away(id_, path) from error
+        except OSError as error:
+            raise store_error(error, path) from error
 
 
 class FileSpool:
@@ -129,6 +138,7 @@ class FileSpool:
         self._folder = folder / name
         self._folder.mkdir(parents=True, exist_ok=False)
         self._digest = _hasher()
+        self._rows_digest = _hasher()
         self._forms: dict[bytes, int] = {}
         self._requests = self._opened(REQUESTS)
         self._rows = self._opened(ROWS)
@@ -139,12 +149,14 @@ class FileSpool:
 
     def add(self, line: bytes, row: Row) -> None:
         """Put a request at the end."""
+        encoded = _encode(row) + b"\n"
         try:
             self._requests.write(line)
-            self._rows.write(_encode(row) + b"\n")
+            self._rows.write(encoded)
         except OSError as error:
             raise store_error(error, self._folder) from error
         self._digest.update(line)
+        self._rows_digest.update(encoded)
         self.requests += 1
         self.size_bytes += len(line)
 
@@ -157,7 +169,9 @@ class FileSpool:
         final = self._home / id_
         try:
             forms = self._opened(FORMS)
-            forms.write(b"".join(form + b"\n" for form in self._forms))
+            lines = b"".join(form + b"\n" for form in self._forms)
+            forms.write(lines)
+            digests = self._rows_digest.hexdigest(), hashlib.blake2b(lines, digest_size=16).hexdigest()
             for file in (self._requests, self._rows, forms):
                 file.flush()
                 os.fsync(file.fileno())
@@ -173,6 +187,7 @@ class FileSpool:
             path=final / REQUESTS,
             requests=self.requests,
             size_bytes=self.size_bytes,
+            beside=((ROWS, digests[0]), (FORMS, digests[1])),
         )
 
     def discard(self) -> None:
@@ -183,14 +198,6 @@ class FileSpool:
 
     def _opened(self, name: str) -> BinaryIO:
         return (self._folder / name).open("wb", buffering=_BUFFER)
-
-
-def _is_away(id_: str, path: Path) -> StoreError:
-    return StoreError(
-        f"`{path.name}` of the batch {id_} is not there",
-        where=str(path),
-        fix="put the folder `batches` of the study back, as it was copied or moved without it",
-    )
 
 
 def _hasher() -> "hashlib.blake2b":

@@ -4,6 +4,7 @@ L1. A call waits in one place only: in a load, or in a pack. Asked again meanwhi
 L2. A hold is taken when the call is put down and stands until its line is settled. Nothing leaves before the pack that
     holds it is durable.
 L3. What is out is collected by every run of the study, whatever lane its new calls take.
+L4. Whose a pack's calls are is read only as it was stored. A row that is lost would be a call that leaves once more.
 """
 
 from asyncio import Event, TaskGroup, to_thread
@@ -103,6 +104,7 @@ class BatchLane:
         self._packs = {pack.id: pack for pack in known.values() if pack.is_open}
         till = self._till()
         for pack in list(self._packs.values()):
+            self._must_be_whole(pack)
             ended = await ended_since_built(pack, parts.journal)
             for row in parts.packs.rows(pack.id):
                 if row.key in ended.surely:
@@ -119,6 +121,15 @@ class BatchLane:
         self._room.remember(still)
         self._deadline.go_on(known.values())
         await self._deadline.recall(known.values(), parts.packs, parts.journal)
+
+    def _must_be_whole(self, pack: Pack) -> None:
+        """L4."""
+        packs = self._parts.packs
+        for name, digest in pack.beside:
+            if not packs.has(pack.id, name, digest):
+                raise _not_as_stored(pack, name)
+        if not pack.beside and sum(1 for _ in packs.rows(pack.id)) != pack.requests:
+            raise _not_as_stored(pack, "rows.jsonl")
 
     async def _dissolve_if_stale(self, pack: Pack) -> None:
         """A pack that has not left holds calls that are not wanted any more if their trials began anew since."""
@@ -289,11 +300,11 @@ class BatchLane:
         with self._carrying():
             file = self._parts.packs.sealed(pack.id, pack.model)
             if file is None:
-                raise e.StoreError(
-                    f"the requests of the batch {pack.id} are not there",
-                    where=f"batches/{pack.id}",
-                    fix="put the folder `batches` of the study back, as it was copied or moved without it",
-                )
+                raise _not_as_stored(pack, "requests.jsonl")
+            if pack.stage in UNSENT and not await to_thread(
+                self._parts.packs.has, pack.id, file.path.name, pack.digest
+            ):
+                raise _not_as_stored(pack, file.path.name)  # what leaves is what was put down
             await self._bring(pack, file)
 
     @contextmanager
@@ -331,6 +342,7 @@ class BatchLane:
             tokens=load.tokens,
             ceiling_usd=load.ceiling_usd,
             window=file.window,
+            beside=file.beside,
         )
         parts.journal.append("", [built])
         await parts.journal.commit()
@@ -441,6 +453,14 @@ class BatchLane:
             tell=parts.tell,
             is_detached=parts.is_detached,
         )
+
+
+def _not_as_stored(pack: Pack, name: str) -> e.StoreError:
+    return e.StoreError(
+        f"`{name}` of the batch {pack.id} is not there, or not as it was stored",
+        where=f"batches/{pack.id}",
+        fix="put the folder `batches` of the study back as it was: without it, calls that are out would be sent again",
+    )
 
 
 @dataclass(frozen=True, slots=True)
