@@ -1,12 +1,13 @@
 """The rows of a pack are found by their ids, in any order, without being in memory."""
 
 import random
+import resource
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from trialrun.core.batches import Row
+from trialrun.core.batches import Row, Spool
 from trialrun.core.errors import StoreError
 from trialrun.store.packs import FilePacks
 
@@ -55,3 +56,26 @@ def test_rows_that_were_left_behind_are_asked_for(tmp_path: Path):
     with pytest.raises(StoreError, match="is not there") as told:
         packs.directory("pabc")
     assert "batches" in told.value.fix
+
+
+def _fill(spool: Spool, requests: int) -> None:
+    for number in range(requests):
+        spool.add(b'{"body": "%s"}\n' % (b"x" * 1_000), _row(number))
+
+
+def test_a_pack_on_a_disk_that_was_full_for_a_moment_is_not_sealed(tmp_path: Path):
+    """What was not written is known to nobody: requests and rows would not be the same calls any more."""
+    spool = FilePacks(tmp_path).spool("x/m")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, limits[1]))
+    try:
+        with pytest.raises(StoreError, match="full"):
+            _fill(spool, 2_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with pytest.raises(StoreError, match="full"):
+        spool.add(b"{}\n", _row(2_001))
+    with pytest.raises(StoreError, match="full"):
+        spool.seal("pabc")
+    spool.discard()
+    assert not any((tmp_path / "batches").iterdir())

@@ -8,12 +8,14 @@ import hashlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from trialrun.core.batches import Directory, Form, PackFile, Row, Spool
+from trialrun.core.errors import StoreError
 from trialrun.store.directory import FileDirectory, is_away, is_changed
 from trialrun.store.failures import store_error
 
@@ -140,6 +142,7 @@ class FileSpool:
         self._digest = _hasher()
         self._rows_digest = _hasher()
         self._forms: dict[bytes, int] = {}
+        self._trouble: StoreError | None = None
         self._requests = self._opened(REQUESTS)
         self._rows = self._opened(ROWS)
 
@@ -149,12 +152,14 @@ class FileSpool:
 
     def add(self, line: bytes, row: Row) -> None:
         """Put a request at the end."""
+        self._must_be_whole()
         encoded = _encode(row) + b"\n"
         try:
             self._requests.write(line)
             self._rows.write(encoded)
         except OSError as error:
-            raise store_error(error, self._folder) from error
+            self._trouble = store_error(error, self._folder)
+            raise self._trouble from error
         self._digest.update(line)
         self._rows_digest.update(encoded)
         self.requests += 1
@@ -166,6 +171,7 @@ class FileSpool:
 
     def seal(self, id_: str) -> PackFile:
         """Make everything durable under the pack's id. Nothing can be added any more."""
+        self._must_be_whole()
         final = self._home / id_
         try:
             forms = self._opened(FORMS)
@@ -192,9 +198,15 @@ class FileSpool:
 
     def discard(self) -> None:
         """Forget it; nothing has left."""
-        self._requests.close()
-        self._rows.close()
+        for file in (self._requests, self._rows):
+            with suppress(OSError):  # what cannot be written any more need not be
+                file.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _must_be_whole(self) -> None:
+        """After a write that failed nobody knows what is in the files, also when there is room again."""
+        if self._trouble is not None:
+            raise StoreError(self._trouble.what, where=self._trouble.where, fix=self._trouble.fix)
 
     def _opened(self, name: str) -> BinaryIO:
         return (self._folder / name).open("wb", buffering=_BUFFER)
