@@ -1,8 +1,13 @@
-"""A wait that something may cut short."""
+"""A wait that something may cut short, and work in a thread that nothing does."""
 
-from asyncio import FIRST_COMPLETED, Event, TaskGroup, wait
+from asyncio import FIRST_COMPLETED, CancelledError, Event, TaskGroup, get_running_loop, shield, wait
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from trialrun.core.ports import Clock
+
+T = TypeVar("T")
 
 
 async def pause(clock: Clock, seconds: float, until: Event) -> None:
@@ -16,3 +21,16 @@ async def pause(clock: Clock, seconds: float, until: Event) -> None:
         finally:
             sleeping.cancel()
             waiting.cancel()
+
+
+async def to_its_end(work: Callable[[], T]) -> T:
+    """What comes of work in a thread. Whoever is cancelled meanwhile goes when it is over: a thread cannot be stopped,
+    and would go on in files that belong to the next run."""
+    working = get_running_loop().run_in_executor(None, work)
+    try:
+        return await shield(working)
+    except CancelledError:
+        while not working.done():
+            with suppress(CancelledError):
+                await wait({working})
+        raise

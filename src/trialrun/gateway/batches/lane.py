@@ -31,7 +31,7 @@ from trialrun.gateway.batches.telling import bug_in, late_line, line_of, lines_o
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since_built
 from trialrun.gateway.batches.waiting_room import WaitingRoom
 from trialrun.gateway.gateway import Gateway
-from trialrun.gateway.pausing import pause
+from trialrun.gateway.pausing import pause, to_its_end
 
 _ZERO = Decimal(0)
 _CALLS_A_COMMIT = 256
@@ -328,7 +328,7 @@ class BatchLane:
         id_ = pack_id(parts.study, load.model, spool.digest, taken=self._taken_ids)
         self._taken_ids.add(id_)
         try:
-            file = await to_thread(spool.seal, id_)
+            file = await to_its_end(lambda: spool.seal(id_))
         except e.StoreError:
             spool.discard()
             raise
