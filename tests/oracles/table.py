@@ -108,6 +108,20 @@ CALLS: dict[str, dict[str, Any]] = {
         "messages": (USER, Message("assistant", "", (WISH,)), Message("tool", '{"n": 3}', answers="call_1")),
     },
     "tools and a schema": {"tools": (LOOK,), "schema": CLOSED},
+    "low effort, tools and what came of one, after ten messages": {
+        "model": REASONS,
+        "params": {"reasoning_effort": "low"},
+        "tools": (LOOK, WAIT),
+        "messages": (
+            SYSTEM,
+            *TURNS,
+            Message("assistant", "I look.", (WISH,)),
+            Message("tool", "waves", answers="call_1"),
+            Message("assistant", "Waves."),
+            Message("user", "And now?"),
+        ),
+    },
+    "a schema after ten messages": {"schema": NESTED, "messages": (SYSTEM, *TURNS), "stop": ("END",)},
 }
 
 
