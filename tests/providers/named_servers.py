@@ -8,16 +8,30 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from tests.providers.named_replies import (
+    DATA,
+    TEXT,
+    Body,
+    deepinfra_reply,
+    deepseek_reply,
+    fireworks_reply,
+    goodfire_reply,
+    groq_reply,
+    llamacpp_reply,
+    lmstudio_reply,
+    mistral_reply,
+    ollama_reply,
+    openrouter_reply,
+    together_reply,
+    vllm_reply,
+    xai_reply,
+)
 from trialrun.core.calls import SeedState, Usage
 
-Body = dict[str, Any]
-TEXT = "A long pause, then: yes."
-DATA = '{"score": 4}'
 COMMON = frozenset({"messages", "model", "response_format", "seed", "stop", "temperature", "tools", "top_p"})
 LEGACY = COMMON | {"max_tokens"}
 """What most of them take, with the older name of the limit."""
@@ -49,168 +63,6 @@ class Named:
     extras: Mapping[str, object] = field(default_factory=dict[str, object])
     broken_off: Body | None = None
     """The choice of a reply that the server broke off in the middle, where it says so."""
-
-
-def whole(model: str, message: Body, usage: Body, *, choice: Body | None = None, **more: Any) -> Body:
-    """A reply as they all begin it."""
-    return {
-        "id": "gen-1",
-        "object": "chat.completion",
-        "created": 1_790_000_000,
-        "model": model,
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "stop",
-                **(choice or {}),
-                "message": {"role": "assistant", **message},
-            }
-        ],
-        "usage": usage,
-        **more,
-    }
-
-
-def counts(tokens_in: int, tokens_out: int, **more: Any) -> Body:
-    return {
-        "prompt_tokens": tokens_in,
-        "completion_tokens": tokens_out,
-        "total_tokens": tokens_in + tokens_out,
-        **more,
-    }
-
-
-def _openrouter(body: Body, text: str) -> Body:
-    message = {
-        "content": text,
-        "refusal": None,
-        "reasoning": "I should be brief.",
-        "reasoning_details": [{"type": "reasoning.text", "text": "I should be brief.", "index": 0}],
-    }
-    usage = counts(
-        60,
-        20,
-        prompt_tokens_details={"cached_tokens": 10, "cache_write_tokens": 5, "audio_tokens": 0},
-        completion_tokens_details={"reasoning_tokens": 8, "image_tokens": 0},
-        cost=0.00093215,
-        is_byok=False,
-        cost_details={"upstream_inference_cost": None, "upstream_inference_prompt_cost": 0.0004},
-    )
-    choice = {"logprobs": None, "native_finish_reason": "STOP"}
-    return whole(body["model"], message, usage, choice=choice, provider="Cerebras", system_fingerprint=None)
-
-
-def _xai(body: Body, text: str) -> Body:
-    usage = counts(
-        60,
-        20,
-        prompt_tokens_details={"text_tokens": 60, "audio_tokens": 0, "image_tokens": 0, "cached_tokens": 10},
-        completion_tokens_details={"reasoning_tokens": 300, "accepted_prediction_tokens": 0},
-        num_sources_used=0,
-        cost_in_usd_ticks=37_756_000,
-    )
-    usage["total_tokens"] = 380  # reasoning stands beside the completion
-    message = {"content": text, "reasoning_content": "Hm.", "refusal": None}
-    return whole("grok-4-0709", message, usage, system_fingerprint="fp_84ff176447")
-
-
-def _mistral(body: Body, text: str) -> Body:
-    chunks = [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "I should be brief."}]},
-        {"type": "text", "text": text},
-    ]
-    return whole(body["model"], {"content": chunks, "tool_calls": None, "prefix": False}, counts(60, 20))
-
-
-def _groq(body: Body, text: str) -> Body:
-    usage = counts(60, 20, queue_time=0.051, prompt_time=0.004, completion_time=0.092, total_time=0.096)
-    return whole(
-        body["model"],
-        {"content": text, "reasoning": "I should be brief."},
-        usage,
-        choice={"logprobs": None},
-        usage_breakdown=None,
-        system_fingerprint="fp_80501ff3a1",
-        x_groq={"id": "req_01k8qpmkyzexq9x36pcf0nxkca"},
-        service_tier="on_demand",
-    )
-
-
-def _together(body: Body, text: str) -> Body:
-    message = {"content": text, "tool_calls": [], "reasoning": "I should be brief."}
-    choice = {"finish_reason": "eos", "seed": 8_472_019_283, "logprobs": None}
-    return whole(body["model"], message, counts(60, 20, cached_tokens=0), choice=choice, prompt=[])
-
-
-def _goodfire(body: Body, text: str) -> Body:
-    features = [{"label": "warmth", "index": 41_637, "activation": 3.25}]
-    return whole(body["model"], {"content": text, "features": features}, counts(60, 20), nonce=7)
-
-
-def _ollama(body: Body, text: str) -> Body:
-    return whole(
-        body["model"],
-        {"content": text, "reasoning": "I should be brief."},
-        counts(60, 20),
-        system_fingerprint="fp_ollama",
-    )
-
-
-def _vllm(body: Body, text: str) -> Body:
-    message = {
-        "content": text,
-        "refusal": None,
-        "annotations": None,
-        "audio": None,
-        "function_call": None,
-        "tool_calls": [],
-        "reasoning": "I should be brief.",
-        "reasoning_content": "I should be brief.",
-    }
-    choice = {"logprobs": None, "stop_reason": None, "token_ids": None}
-    nothing = dict.fromkeys(("prompt_logprobs", "prompt_token_ids", "kv_transfer_params", "service_tier"))
-    return whole(body["model"], message, counts(60, 20, prompt_tokens_details=None), choice=choice, **nothing)
-
-
-def _llamacpp(body: Body, text: str) -> Body:
-    timings = {"cache_n": 10, "prompt_n": 50, "prompt_ms": 31.5, "predicted_n": 20, "predicted_ms": 180.2}
-    usage = counts(60, 20, prompt_tokens_details={"cached_tokens": 10})
-    return whole(
-        body["model"],
-        {"content": text, "reasoning_content": "I should be brief."},
-        usage,
-        timings=timings,
-        system_fingerprint="b11429-5c0eb5e",
-    )
-
-
-def _lmstudio(body: Body, text: str) -> Body:
-    message = {"content": text, "reasoning_content": "", "tool_calls": []}
-    more = {"stats": {}, "system_fingerprint": body["model"]}
-    return whole(body["model"], message, counts(60, 20), choice={"logprobs": None}, **more)
-
-
-def _deepseek(body: Body, text: str) -> Body:
-    usage = counts(
-        60,
-        20,
-        prompt_tokens_details={"cached_tokens": 10},
-        completion_tokens_details={"reasoning_tokens": 8},
-        prompt_cache_hit_tokens=10,
-        prompt_cache_miss_tokens=50,
-    )
-    message = {"content": text, "reasoning_content": "I should be brief."}
-    return whole(body["model"], message, usage, choice={"logprobs": None}, system_fingerprint="fp_3a5770e1b4")
-
-
-def _fireworks(body: Body, text: str) -> Body:
-    usage = counts(60, 20, prompt_tokens_details={"cached_tokens": 10})
-    return whole(body["model"], {"content": text, "reasoning_content": "I should be brief."}, usage)
-
-
-def _deepinfra(body: Body, text: str) -> Body:
-    message = {"content": text, "reasoning_content": None, "name": None, "tool_calls": None}
-    return whole(body["model"], message, counts(60, 20, estimated_cost=8.1e-05, prompt_tokens_details=None))
 
 
 def _openai_like(message: str, type_: str, code: object = None) -> Body:
@@ -252,7 +104,7 @@ SERVERS = (
         refusal=(400, {"error": {"message": "{field}", "code": 400}}),
         busy=(200, {}, {"error": {"message": "Provider returned error", "code": 429}, "user_id": "u"}),
         empty=(402, {"error": {"message": "This request requires more credits", "code": 402}}),
-        reply=_openrouter,
+        reply=openrouter_reply,
         usage=Usage(
             tokens_in=60,
             tokens_out=20,
@@ -294,7 +146,7 @@ SERVERS = (
                 "error": "Your team has either used all available credits or reached its monthly spending limit.",
             },
         ),
-        reply=_xai,
+        reply=xai_reply,
         usage=Usage(
             tokens_in=60,
             tokens_out=320,
@@ -327,7 +179,7 @@ SERVERS = (
             {"object": "error", "message": "Rate limit exceeded", "type": "rate_limited", "code": "1300"},
         ),
         empty=(402, {"message": "Payment required", "request_id": "r-1"}),
-        reply=_mistral,
+        reply=mistral_reply,
         usage=PLAIN,
         cost_usd=PLAIN_COST,
         seed="sent",
@@ -346,7 +198,7 @@ SERVERS = (
             _openai_like("Rate limit reached for model", "tokens", "rate_limit_exceeded"),
         ),
         empty=(429, _openai_like("You have run out", "insufficient_quota", "insufficient_quota")),
-        reply=_groq,
+        reply=groq_reply,
         usage=PLAIN,
         cost_usd=PLAIN_COST,
         seed="honoured",
@@ -359,7 +211,7 @@ SERVERS = (
         refusal=(400, _openai_like("{field}", "invalid_request_error")),
         busy=(429, {}, _openai_like("Request rate limit exceeded", "request_rate_limit")),
         empty=(402, _openai_like("Credit limit exceeded", "credit_limit")),
-        reply=_together,
+        reply=together_reply,
         usage=PLAIN,
         cost_usd=PLAIN_COST,
         seed="sent",
@@ -371,7 +223,7 @@ SERVERS = (
         key="GOODFIRE_API_KEY",
         refusal=(422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "{field}"]}]}),
         busy=(429, {}, {"detail": "Too many requests"}),
-        reply=_goodfire,
+        reply=goodfire_reply,
         usage=PLAIN,
         cost_usd=PLAIN_COST,
         seed="sent",
@@ -385,7 +237,7 @@ SERVERS = (
         refusal=(422, {"detail": [{"type": "extra_forbidden", "loc": ["body", "{field}"]}]}),
         busy=(429, {}, {"detail": {"error": "Rate limited"}}),
         empty=(402, {"detail": {"error": "inference prohibited, please enter a payment method"}}),
-        reply=_deepinfra,
+        reply=deepinfra_reply,
         usage=PLAIN,
         cost_usd=PLAIN_COST,
         seed="sent",
@@ -399,7 +251,7 @@ SERVERS = (
         refusal=(400, _openai_like("{field}", "invalid_request_error")),
         busy=(429, {}, _TOO_FAST),
         empty=(402, _openai_like("Insufficient Balance", "unknown_error", "invalid_request_error")),
-        reply=_deepseek,
+        reply=deepseek_reply,
         usage=Usage(tokens_in=60, tokens_out=20, tokens_cached=10, tokens_reasoning=8),
         cost_usd=PLAIN_COST,
         seed="unsupported",
@@ -424,21 +276,21 @@ SERVERS = (
                 "PRECONDITION_FAILED",
             ),
         ),
-        reply=_fireworks,
+        reply=fireworks_reply,
         usage=Usage(tokens_in=60, tokens_out=20, tokens_cached=10),
         cost_usd=PLAIN_COST,
         seed="sent",
     ),
-    _here("ollama", "gpt-oss:20b", _ollama),
-    _here("vllm", "Qwen/Qwen3-8B", _vllm),
+    _here("ollama", "gpt-oss:20b", ollama_reply),
+    _here("vllm", "Qwen/Qwen3-8B", vllm_reply),
     _here(
         "llamacpp",
         "qwen3",
-        _llamacpp,
+        llamacpp_reply,
         usage=Usage(tokens_in=60, tokens_out=20, tokens_cached=10),
         seed="honoured",
     ),
-    _here("lmstudio", "qwen2.5-7b-instruct", _lmstudio),
+    _here("lmstudio", "qwen2.5-7b-instruct", lmstudio_reply),
 )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.test_http import PLAIN, Server, certified
+from tests.providers.test_http import PLAIN, Server
+from tests.providers.test_http_names import certified
 from trialrun.core.errors import Unavailable
 from trialrun.providers.http.client import HttpClient
 

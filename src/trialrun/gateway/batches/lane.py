@@ -7,8 +7,8 @@ L3. What is out is collected by every run of the study, whatever lane its new ca
 L4. Whose a pack's calls are is read only as it was stored. A row that is lost would be a call that leaves once more.
 """
 
-from asyncio import Event, TaskGroup, to_thread
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from asyncio import Event, TaskGroup
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,6 +27,7 @@ from trialrun.gateway.batches.courier import Courier, Office
 from trialrun.gateway.batches.deadline import Deadline
 from trialrun.gateway.batches.decisions import carry_out
 from trialrun.gateway.batches.loads import Load, Loads
+from trialrun.gateway.batches.stored import TrialsOf, file_of, must_be_whole
 from trialrun.gateway.batches.telling import bug_in, late_line, line_of, lines_of
 from trialrun.gateway.batches.unpacking import Till, Unpacked, dissolve, ended_since_built
 from trialrun.gateway.batches.waiting_room import WaitingRoom
@@ -75,6 +76,7 @@ class BatchLane:
         """Attempts, by key, that are out, and of which nothing comes in this run."""
         self._loads = Loads(packs=parts.packs, settings=parts.settings, tag=parts.tag, depart=self._depart)
         self._departing: list[Load] = []
+        self._sealing: list[Load] = []
         self._packs: dict[str, Pack] = {}
         self._taken_ids: set[str] = set()
         """Of all packs that were ever built."""
@@ -104,7 +106,7 @@ class BatchLane:
         self._packs = {pack.id: pack for pack in known.values() if pack.is_open}
         till = self._till()
         for pack in list(self._packs.values()):
-            self._must_be_whole(pack)
+            must_be_whole(pack, parts.packs)
             ended = await ended_since_built(pack, parts.journal)
             for row in parts.packs.rows(pack.id):
                 if row.key in ended.surely:
@@ -121,15 +123,6 @@ class BatchLane:
         self._room.remember(still)
         self._deadline.go_on(known.values())
         await self._deadline.recall(known.values(), parts.packs, parts.journal)
-
-    def _must_be_whole(self, pack: Pack) -> None:
-        """L4."""
-        packs = self._parts.packs
-        for name, digest in pack.beside:
-            if not packs.has(pack.id, name, digest):
-                raise _not_as_stored(pack, name)
-        if not pack.beside and sum(1 for _ in packs.rows(pack.id)) != pack.requests:
-            raise _not_as_stored(pack, "rows.jsonl")
 
     async def _dissolve_if_stale(self, pack: Pack) -> None:
         """A pack that has not left holds calls that are not wanted any more if their trials began anew since."""
@@ -238,6 +231,7 @@ class BatchLane:
                     self._news.clear()
                     for load in self._taken():
                         self._carried += 1
+                        self._sealing.append(load)
                         group.create_task(self._seal_and_carry(load))
                     wait_s = self._loads.flush_old(self._parts.clock.now())
                     if self._departing:
@@ -286,6 +280,10 @@ class BatchLane:
         """Forget what has not been sealed: its calls are put down again when their trials are replayed."""
         for load in (*self._loads.discard(), *self._taken()):
             load.spool.discard()
+        if self._is_over:
+            # Nobody seals these any more: what was cancelled before it began never came to it.
+            for load in self._sealing:
+                load.spool.discard()
 
     def _taken(self) -> list[Load]:
         loads, self._departing = self._departing, []
@@ -298,13 +296,7 @@ class BatchLane:
 
     async def _carry(self, pack: Pack) -> None:
         with self._carrying():
-            file = self._parts.packs.sealed(pack.id, pack.model)
-            if file is None:
-                raise _not_as_stored(pack, "requests.jsonl")
-            if pack.stage in UNSENT and not await to_thread(
-                self._parts.packs.has, pack.id, file.path.name, pack.digest
-            ):
-                raise _not_as_stored(pack, file.path.name)  # what leaves is what was put down
+            file = await file_of(pack, self._parts.packs)
             await self._bring(pack, file)
 
     @contextmanager
@@ -329,9 +321,11 @@ class BatchLane:
         self._taken_ids.add(id_)
         try:
             file = await to_its_end(lambda: spool.seal(id_))
-        except e.StoreError:
+        except BaseException:
             spool.discard()
             raise
+        finally:
+            self._sealing.remove(load)
         built = p.PackBuilt(
             pack=id_,
             model=load.model,
@@ -428,7 +422,7 @@ class BatchLane:
                 self._lost.add(row.key)
             else:
                 self._out.discard(row.key)
-        self._wake(_TrialsOf(pack.id, self._parts.packs, missing or Marks()))
+        self._wake(TrialsOf(pack.id, self._parts.packs, missing or Marks()))
         self._wake(self._no_longer_short())
 
     def _till(self) -> Till:
@@ -453,27 +447,3 @@ class BatchLane:
             tell=parts.tell,
             is_detached=parts.is_detached,
         )
-
-
-def _not_as_stored(pack: Pack, name: str) -> e.StoreError:
-    return e.StoreError(
-        f"`{name}` of the batch {pack.id} is not there, or not as it was stored",
-        where=f"batches/{pack.id}",
-        fix="put the folder `batches` of the study back as it was: without it, calls that are out would be sent again",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _TrialsOf:
-    """The trials of a pack to which something came, read from its file as they are woken."""
-
-    pack: str
-    packs: PackStore
-    missing: Marks
-
-    def __iter__(self) -> Iterator[str]:
-        last = ""
-        for row in self.packs.rows(self.pack):
-            if row.trial != last and row.key not in self.missing:
-                last = row.trial
-                yield last
