@@ -12,7 +12,7 @@ from trialrun.app.exits import Exit
 from trialrun.app.running import Options
 from trialrun.app.verifying import verify
 from trialrun.core import facts as f
-from trialrun.core.calls import Call, Message, Parsed, Tool, ToolCall
+from trialrun.core.calls import Call, Finish, Message, Parsed, Tool, ToolCall
 from trialrun.core.errors import BudgetExhausted, ReplyUnreadable
 from trialrun.core.ports import Lab
 from trialrun.core.study import Trial
@@ -45,6 +45,17 @@ def settled(plan: Any) -> list[f.Settled]:
     with Archive(plan.folder) as archive:
         trial = next(iter(archive.trials())).id
         return [entry.fact for entry in archive.facts_of(trial) if isinstance(entry.fact, f.Settled)]
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "other"])
+async def test_a_reply_that_is_whole_is_read_however_it_is_said_to_have_ended(
+    tmp_path: Path, finish: Finish
+) -> None:
+    plan = make_plan(tmp_path, rate, **ONE)
+    ran = await run(plan, Scripted(lambda _: Parsed(text='{"score": 4}', finish=finish)))
+    assert ran.exit is Exit.DONE
+    assert [state.values for state in states(plan).values()] == [{"score": 4, "at": "0"}]
+    assert (await verify(plan)).is_exact
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def _reply(
     settled: f.Settled, text: str, extras: Mapping[str, object], request: Request, address: str
 ) -> Reply:
     data: object = None
-    if request.schema is not None and settled.finish == "stop":
+    if request.schema is not None and settled.finish not in ("refusal", "tool"):
         data = msgspec.json.decode(text.encode())
     return Reply(
         text=text,
