@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile, islice
 
 RAMP_PER_S = 500.0
-_RAMP_DOUBLES_S = 0.035
+_RAMP_DOUBLES_S = 0.05
 _RAMP_S = 1.0
 _BACK = 0.05
 _CURVE = 0.02
